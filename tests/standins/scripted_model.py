@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForLLMRun,
@@ -66,12 +66,17 @@ def malformed_call(name: str, args: str, id: str) -> AIMessage:
     return AIMessage("", invalid_tool_calls=[invalid])
 
 
+class HasToolChoice(Protocol):
+    @property
+    def tool_choice(self) -> Any: ...
+
+
 def always_tool(
     name: str, args: dict[str, Any] | None = None, *, obeys: bool = True, answer: str = "Closing."
-) -> Player:
+) -> Callable[[HasToolChoice], str | AIMessage]:
     """Ask for a tool at every call; with `obeys`, answer when told `tool_choice="none"`."""
 
-    def play(made: ModelCall) -> Reply:
+    def play(made: HasToolChoice) -> str | AIMessage:
         return answer if obeys and made.tool_choice == "none" else call(name, args)
 
     return play
@@ -151,6 +156,13 @@ class ScriptedModel(BaseChatModel):
         return _played(self.script[self._played - 1], made)
 
 
+def wanted_calls(message: AIMessage) -> list[tuple[str, str, str]]:
+    """Return (name, arguments as JSON or what was meant to be, id) of every call, good or not."""
+    good = [(c["name"], json.dumps(c["args"]), c["id"] or "") for c in message.tool_calls]
+    bad = [(c["name"] or "", c["args"] or "", c["id"] or "") for c in message.invalid_tool_calls]
+    return good + bad
+
+
 def _played(entry: Any, made: ModelCall) -> Reply:
     reply: Reply = entry(made) if callable(entry) else entry
     return reply
@@ -167,9 +179,7 @@ def _pieces(message: AIMessage) -> Iterator[AIMessageChunk]:
     )
     for word in words:
         yield AIMessageChunk(content=f" {word}", id=message.id)
-    wanted = [(c["name"], json.dumps(c["args"]), c["id"]) for c in message.tool_calls]
-    wanted += [(c["name"] or "", c["args"] or "", c["id"]) for c in message.invalid_tool_calls]
-    for index, (name, args, id_) in enumerate(wanted):
+    for index, (name, args, id_) in enumerate(wanted_calls(message)):
         half = len(args) // 2
         for chunk in (
             tool_call_chunk(name=name, args=args[:half], id=id_, index=index),
