@@ -1,0 +1,1 @@
+"""The agents' tools, one file a tool. They know nothing of graphs."""
