@@ -9,7 +9,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, TypeVar
 
 import httpx
@@ -95,7 +94,7 @@ Celsius = Annotated[float, Field(ge=-100, le=100)]
 
 
 class Weather(Answer):
-    time: datetime
+    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d$")
     temperature_2m: Celsius
     apparent_temperature: Celsius
     wind_speed_10m: float = Field(ge=0, le=500)
@@ -171,7 +170,7 @@ def describe(place: Place, forecast: Forecast) -> str:
     return (
         f"{label(place)}: {now.temperature_2m:.1f} °C, feels like "
         f"{now.apparent_temperature:.1f} °C, wind {now.wind_speed_10m:.1f} km/h, {conditions}. "
-        f"Observed at {now.time:%Y-%m-%d %H:%M} local time ({forecast.timezone}). "
+        f"Observed at {now.time.replace('T', ' ')} local time ({forecast.timezone}). "
         f"Source: Open-Meteo.com."
     )
 
@@ -260,8 +259,9 @@ def places_called(name: str, found: Sequence[Place]) -> list[Place]:
 def lies_in(place: Place, area: str) -> bool:
     """Whether an area (a region, a country, a country's code) is one that the place lies in."""
     names = [place.admin1, place.admin2, place.country, place.country_code]
-    known = {plain(name) for name in names if name} | {initials(name) for name in names if name}
-    return bool({plain(area), COUNTRY_NICKNAMES.get(plain(area), "")} & known)
+    known = {form for name in names if name for form in (plain(name), initials(name)) if form}
+    asked = plain(area)
+    return asked in known or COUNTRY_NICKNAMES.get(asked) in known
 
 
 def plain(name: str) -> str:
