@@ -1,0 +1,1 @@
+"""Three agents for a LangGraph server, and the few pieces that they share."""

@@ -1,0 +1,47 @@
+"""The step budget: may another tool round start?
+
+Every node that runs is one step, and LangGraph raises `GraphRecursionError` past the limit. A
+round may start only if the `llm_call` after it still has a step, so that there is always one
+left to answer with. The budget is one user turn's: LangGraph counts afresh on each resume, so
+the rounds already run are read off the history.
+"""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from graphs.history import calls_of
+
+
+def rounds_this_turn(messages: Sequence[AnyMessage]) -> int:
+    """How many tool rounds the model has asked for since the last human message."""
+    rounds = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            break
+        rounds += bool(calls_of(message))
+    return rounds
+
+
+def steps_left(
+    messages: Sequence[AnyMessage], remaining_steps: int, limit: int, steps_per_tool_round: int
+) -> int:
+    """How many steps this turn still has in a call of the model, that call's own included.
+
+    Args:
+        messages: The history.
+        remaining_steps: What LangGraph says is left of this invocation.
+        limit: The steps of a whole turn: the caller's `recursion_limit` or the deployment's
+            maximum, whichever is smaller.
+        steps_per_tool_round: The steps from one call of the model to the next.
+    """
+    used = 1 + steps_per_tool_round * rounds_this_turn(messages)
+    return min(remaining_steps, limit - used)
+
+
+def is_spent(steps: int, steps_per_tool_round: int) -> bool:
+    """Whether this call of the model must be the turn's last.
+
+    Not `<`: at odd limits the round would fit, but not the model's answer after it.
+    """
+    return steps <= steps_per_tool_round

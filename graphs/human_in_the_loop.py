@@ -1,0 +1,135 @@
+"""The human-in-the-loop agent: a human decides on calls before they run.
+
+START -> llm_call -> human_review -> tool_node -> llm_call ... -> END
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+from langchain_core.messages import AIMessage, ToolCall
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START
+from langgraph.types import Checkpointer, Command, interrupt
+from tools.mail import send_email
+
+from graphs.models import ChatModel, EnvironmentModel
+from graphs.nodes import (
+    MAX_AGENT_STEPS,
+    Agent,
+    Node,
+    agent_builder,
+    bind_tools,
+    make_llm_call,
+    make_tool_node,
+    send,
+    should_continue,
+)
+from graphs.prompts import HUMAN_IN_THE_LOOP
+from graphs.review import (
+    BadAnswer,
+    Decisions,
+    InterruptOn,
+    Policies,
+    build_request,
+    calls_to_review,
+    read_answer,
+    read_policies,
+    tasks_of,
+    with_edits,
+    with_error,
+)
+from graphs.state import AgentState
+from tools.clock import get_current_time
+from tools.weather import get_weather
+
+STEPS_PER_TOOL_ROUND = 3  # human_review, tool_node, llm_call
+
+
+def build_human_in_the_loop_agent(
+    llm: ChatModel,
+    tools: Sequence[BaseTool],
+    system_prompt: str,
+    interrupt_on: InterruptOn,
+    checkpointer: Checkpointer = None,
+    *,
+    name: str = "human_in_the_loop",
+) -> Agent:
+    """Build an agent some of whose calls wait for a human.
+
+    Args:
+        llm: The chat model.
+        tools: What it may call; their names must differ.
+        system_prompt: Sent with every call of the model, and never stored.
+        interrupt_on: By the tool's name: `True` for a review with all decisions, `False` for
+            none, or `{"allowed_decisions": [...], "description": "..."}`.
+        checkpointer: For use outside a server, where a pause needs one. A server brings its own.
+        name: The name of the agent's runs.
+
+    Returns:
+        A graph of `{"messages": [...]}`, at most `MAX_AGENT_STEPS` steps a user turn, pauses
+        included. It pauses with an interrupt whose value is LangChain's `HITLRequest`.
+
+    Raises:
+        ValueError: If `interrupt_on` names an unknown tool, decision or key, if two tools have
+            one name, or a name is none that providers take.
+    """
+    model = bind_tools(llm, tools)
+    policies = read_policies(interrupt_on, tools)
+    builder = agent_builder()
+    builder.add_node("llm_call", make_llm_call(model, system_prompt, STEPS_PER_TOOL_ROUND))
+    builder.add_node("human_review", make_human_review(policies))
+    builder.add_node("tool_node", make_tool_node(tools), input_schema=AgentState)
+    builder.add_edge(START, "llm_call")
+    builder.add_conditional_edges("llm_call", review_first, ["human_review", END])
+    builder.add_edge("tool_node", "llm_call")
+    return builder.compile(checkpointer, name=name).with_config(recursion_limit=MAX_AGENT_STEPS)
+
+
+def review_first(state: AgentState) -> Literal["human_review", "__end__"]:
+    """Where to go after the model: calls pass the review on their way to the tools."""
+    return "human_review" if should_continue(state) == "tool_node" else "__end__"
+
+
+def make_human_review(policies: Policies) -> Node:
+    """Make the node that decides what becomes of the calls. It never runs one.
+
+    It is passed in every round, and pauses once per message that has calls to review.
+    """
+
+    async def human_review(
+        state: AgentState, config: RunnableConfig
+    ) -> Command[Literal["tool_node"]]:
+        message = cast(AIMessage, state["messages"][-1])
+        calls = calls_to_review(message, policies)
+        decisions = ask(calls, policies) if calls else {}
+        decided = with_edits(message, decisions)
+        return Command(
+            update={"messages": [decided]} if decided is not message else {},
+            goto=[send(task) for task in tasks_of(decided, policies, decisions)],
+        )
+
+    return human_review
+
+
+def ask(calls: Sequence[ToolCall], policies: Policies) -> Decisions:
+    """Pause until a human has decided on every call; an answer that does not do so asks again.
+
+    Raising here instead would end the run, and every later resume would be given the same bad
+    answer first.
+    """
+    request = build_request(calls, policies)
+    answer: Any = interrupt(request)
+    while True:
+        try:
+            return read_answer(answer, calls, policies)
+        except BadAnswer as problem:
+            answer = interrupt(with_error(request, str(problem)))
+
+
+graph = build_human_in_the_loop_agent(
+    EnvironmentModel(),
+    [get_weather, get_current_time, send_email],
+    HUMAN_IN_THE_LOOP,
+    interrupt_on={"send_email": True},
+)

@@ -1,0 +1,202 @@
+"""The agents' chat model: any OpenAI-compatible endpoint, or the demo model without a key."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import httpx
+import openai
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from graphs.demo_model import DemoChatModel
+from tools.http_client import per_event_loop
+
+DEFAULT_MODEL = "gpt-5-mini"
+PATIENCE = 60.0
+"""Seconds from the first attempt to the last, for an endpoint that is overloaded or silent."""
+ATTEMPT = 40.0
+"""Seconds that one attempt waits for the endpoint to begin its answer."""
+FIRST_PAUSE = 0.5
+"""Seconds before the second attempt; each further pause is twice as long."""
+LONGEST_PAUSE = 8.0
+"""Seconds of the longest pause, unless the endpoint asks for more by `Retry-After`."""
+
+
+class ChatModel(Protocol):
+    """What an agent needs of a chat model. Every LangChain chat model has it."""
+
+    def bind_tools(
+        self, tools: Sequence[BaseTool], **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """The model with tools that it may call."""
+
+    async def ainvoke(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AIMessage:
+        """The model's answer."""
+
+
+class ModelError(RuntimeError):
+    """The chat model cannot be called or did not answer; the message says what to do."""
+
+
+class Settings(NamedTuple):
+    """Where the chat model is."""
+
+    name: str
+    base_url: str | None
+    api_key: str
+
+
+class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
+    """The chat model that the environment names, looked up on every call.
+
+    Nothing is built before the first call, so that a missing key never stops the server. The
+    demo model answers where neither a key, an endpoint nor a model is named; it never stands in
+    for a model that failed.
+
+    Raises:
+        ModelError: On a call, if the model cannot be called or did not answer.
+    """
+
+    def bind_tools(
+        self, tools: Sequence[BaseTool], **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """The same, with tools."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def invoke(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AIMessage:
+        """Not offered: the agents are async, as the server is."""
+        raise NotImplementedError("The agents are async: use ainvoke or astream.")
+
+    async def ainvoke(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AIMessage:
+        """Ask the model."""
+        settings = settings_from_environment()
+        if settings is None:
+            return await DemoChatModel().ainvoke(input, config, **kwargs)
+        try:
+            return await chat_model(settings).ainvoke(input, config, **kwargs)
+        except (openai.OpenAIError, httpx.HTTPError, TimeoutError) as error:
+            raise ModelError(explained(error, settings)) from error
+
+
+def settings_from_environment() -> Settings | None:
+    """The endpoint that the environment names, or `None` for the demo model.
+
+    Raises:
+        ModelError: If a model or an endpoint is named without a key.
+    """
+    key, url, name = (
+        os.environ.get(variable, "").strip()
+        for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENT_MODEL")
+    )
+    if name == "demo" or not (key or url or name):
+        return None
+    if not key:
+        named = f"AGENT_MODEL is {name!r}" if name else f"OPENAI_BASE_URL is {url!r}"
+        raise ModelError(
+            f"{named}, but OPENAI_API_KEY is not set. Set it (a server that asks for no key, such "
+            "as Ollama or vLLM, takes any value), or unset both to use the demo model."
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError("OPENAI_API_KEY has characters that no key has. Copy it again.")
+    return Settings(name.removeprefix("openai:") or DEFAULT_MODEL, url or None, key)
+
+
+_models: Callable[[], dict[Settings, BaseChatModel]] = per_event_loop(dict)
+
+
+def chat_model(settings: Settings) -> BaseChatModel:
+    """The chat model of the running event loop: its connections are bound to that loop."""
+    models = _models()
+    if settings not in models:
+        models[settings] = ChatOpenAI(
+            model=settings.name,
+            base_url=settings.base_url,
+            api_key=SecretStr(settings.api_key),
+            # Streamed, the endpoint's answer begins at once, however long it gets.
+            streaming=True,
+            max_retries=0,
+            http_async_client=PatientClient(timeout=httpx.Timeout(120, connect=10)),
+        )
+    return models[settings]
+
+
+class PatientClient(httpx.AsyncClient):
+    """Asks again, with backoff, an endpoint that is overloaded (429), broken (5xx) or silent.
+
+    Only until its answer begins: what is being streamed is not asked for twice.
+    """
+
+    async def send(self, request: httpx.Request, **kwargs: Any) -> httpx.Response:
+        """Send the request, again and again if need be, for `PATIENCE` seconds at most."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + PATIENCE
+        pause = FIRST_PAUSE
+        while True:
+            outcome = await self._attempt(request, min(deadline, clock() + ATTEMPT), kwargs)
+            wait = max(pause, _retry_after(outcome))
+            if not _is_passing(outcome) or clock() + wait >= deadline:
+                break
+            if isinstance(outcome, httpx.Response):
+                await outcome.aclose()
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if isinstance(outcome, httpx.Response):
+            return outcome
+        raise outcome
+
+    async def _attempt(
+        self, request: httpx.Request, until: float, kwargs: dict[str, Any]
+    ) -> httpx.Response | httpx.TransportError:
+        try:
+            async with asyncio.timeout_at(until):
+                return await super().send(request, **kwargs)
+        except httpx.TransportError as error:
+            return error
+        except TimeoutError:
+            return httpx.ReadTimeout("no answer", request=request)
+
+
+def _is_passing(outcome: httpx.Response | httpx.TransportError) -> bool:
+    """Whether asking again may help."""
+    if isinstance(outcome, httpx.Response):
+        return outcome.status_code == 429 or outcome.status_code >= 500
+    return not isinstance(outcome, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
+
+
+def _retry_after(outcome: httpx.Response | httpx.TransportError) -> float:
+    """The seconds that the endpoint asks to wait; 0 if it does not say, or gives a date."""
+    if not isinstance(outcome, httpx.Response):
+        return 0
+    value = outcome.headers.get("retry-after", "")
+    return float(value) if value.isdecimal() else 0
+
+
+def explained(error: Exception, settings: Settings) -> str:
+    """What went wrong with the chat model, in one line, without the key."""
+    where = f"The chat model {settings.name!r} at {settings.base_url or 'the OpenAI API'}"
+    match error:
+        case openai.APIStatusError():
+            what = f"answered {error.status_code}: {error.message}"
+        case openai.APITimeoutError() | httpx.TimeoutException() | TimeoutError():
+            what = f"did not answer ({PATIENCE:.0f} seconds were waited)"
+        case openai.APIConnectionError() | httpx.HTTPError():
+            what = f"could not be reached: {error.__cause__ or error}"
+        case _:
+            what = f"could not be called: {error}"
+    line = " ".join(f"{where} {what}".split()).replace(settings.api_key, "***")[:500]
+    return (
+        f"{line}. Check OPENAI_BASE_URL, AGENT_MODEL and OPENAI_API_KEY, then send a new message."
+    )

@@ -1,0 +1,212 @@
+"""The nodes that the agents share, and the routing between them."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, Send
+
+from graphs.budget import is_spent, steps_left
+from graphs.history import calls_of, view, with_call_ids
+from graphs.models import ChatModel
+from graphs.prompts import NO_STEPS_LEFT
+from graphs.state import AgentState, Conversation, Update
+from graphs.tool_results import shortened
+from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, not_at_once, task_for
+
+STEP_LIMIT_MESSAGE = (
+    "I ran out of steps before I could finish this. What I found out so far is in this "
+    "conversation: send another message, and I will go on from there."
+)
+
+Agent = CompiledStateGraph[AgentState, None, Conversation, Conversation]
+BoundModel = Runnable[LanguageModelInput, AIMessage]
+
+
+class Node(Protocol):
+    """What LangGraph takes as a node: it is given the state, or what was sent to it."""
+
+    async def __call__(self, state: Any, config: RunnableConfig) -> Any:
+        """Do one step, and return what it adds to the state or where to go on."""
+
+
+def _max_agent_steps() -> int:
+    value = os.environ.get("MAX_AGENT_STEPS") or "25"
+    if not value.isdecimal() or int(value) < 2:
+        raise ValueError(
+            f"MAX_AGENT_STEPS is {value!r}. Set it to a whole number, 2 or more: the most steps "
+            "that one user turn may take."
+        )
+    return int(value)
+
+
+MAX_AGENT_STEPS = _max_agent_steps()
+"""The most steps that one user turn may take, whatever `recursion_limit` a caller asks for."""
+
+
+def agent_builder() -> StateGraph[AgentState, None, Conversation, Conversation]:
+    """A graph without nodes yet, whose served schemas list `messages` only."""
+    return StateGraph(AgentState, input_schema=Conversation, output_schema=Conversation)
+
+
+def check_names(tools: Sequence[BaseTool]) -> None:
+    """Refuse tools that a provider would refuse on the first call.
+
+    Raises:
+        ValueError: If two tools have one name, or a name is not 1 to 64 letters, digits, `_`
+            and `-`.
+    """
+    names = [tool.name for tool in tools]
+    for name in names:
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
+            raise ValueError(f"{name!r} is no name for a tool: 1 to 64 letters, digits, _ and -.")
+        if names.count(name) > 1:
+            raise ValueError(f"Two tools are called {name!r}. Rename one of them.")
+
+
+def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> BoundModel:
+    """The model with the tools; the bare model where there are none.
+
+    Providers refuse `tool_choice` without tools, so it does not reach a bare model.
+
+    Raises:
+        ValueError: If a name of a tool is taken twice, or is none that providers take.
+    """
+    check_names(tools)
+    if tools:
+        return llm.bind_tools(tools, **options)
+
+    async def without_tools(prompt: list[AnyMessage], config: RunnableConfig, **_: Any) -> Any:
+        return await llm.ainvoke(prompt, config)
+
+    return RunnableLambda(without_tools, name="llm")
+
+
+def make_llm_call(
+    model_with_tools: BoundModel, system_prompt: str, steps_per_tool_round: int
+) -> Node:
+    """Make the node that calls the model.
+
+    Args:
+        model_with_tools: A chat model with its tools bound.
+        system_prompt: Sent before the history, and never stored in it.
+        steps_per_tool_round: The steps from one call of the model to the next: the number of
+            nodes on the way round.
+
+    Returns:
+        A node that adds the model's message to the history. On the last call that the step
+        budget allows the message is an answer for certain, and carries
+        `response_metadata["stop_reason"] == "step_limit"`.
+    """
+
+    async def llm_call(state: AgentState, config: RunnableConfig) -> Update:
+        messages = state["messages"]
+        limit = min(config["recursion_limit"], MAX_AGENT_STEPS)
+        steps = steps_left(messages, state["remaining_steps"], limit, steps_per_tool_round)
+        if is_spent(steps, steps_per_tool_round):
+            prompt = view(f"{system_prompt}\n\n{NO_STEPS_LEFT}", messages)
+            answer = await model_with_tools.ainvoke(prompt, config, tool_choice="none")
+            return {"messages": [closing(answer)]}
+        answer = await model_with_tools.ainvoke(view(system_prompt, messages), config)
+        return {"messages": [with_call_ids(answer)]}
+
+    return llm_call
+
+
+def closing(answer: AIMessage) -> AIMessage:
+    """The last message of a turn whose budget is spent: text, with nothing of a call in it."""
+    metadata = {**answer.response_metadata, "stop_reason": "step_limit"}
+    text = str(answer.text)
+    if calls_of(answer) or not text.strip():
+        metadata.pop("finish_reason", None)
+        text = STEP_LIMIT_MESSAGE
+    return AIMessage(
+        id=answer.id,
+        content=text,
+        response_metadata=metadata,
+        usage_metadata=answer.usage_metadata,
+    )
+
+
+def should_continue(state: AgentState) -> Literal["tool_node", "__end__"]:
+    """Where to go after the model: on to the tools if its message asks for any, else to the end."""
+    return "tool_node" if calls_of(state["messages"][-1]) else "__end__"
+
+
+def send_calls(state: AgentState) -> list[Send] | str:
+    """Send every call of the last message to `tool_node`, or end if there is none.
+
+    Each is a task of its own, so that what has finished is kept and does not run again when
+    another call pauses or fails.
+    """
+    if should_continue(state) == END:
+        return END
+    return [send(task_for(call)) for call in calls_of(state["messages"][-1])]
+
+
+def send_one_call(state: AgentState) -> list[Send] | str:
+    """Like `send_calls`, but only the first call runs; the model may ask again for the others."""
+    if should_continue(state) == END:
+        return END
+    first, *others = calls_of(state["messages"][-1])
+    return [send(task_for(first)), *(send(not_at_once(call)) for call in others)]
+
+
+def send(task: ToolTask) -> Send:
+    """The task as LangGraph takes it."""
+    return Send("tool_node", task)
+
+
+def make_tool_node(tools: Sequence[BaseTool]) -> Node:
+    """Make the node that runs one call, or gives the answer that was decided on without running it.
+
+    A tool that does not exist and arguments that do not fit are results for the model; an
+    exception of the tool's own function goes to the caller. See `shortened` for long results.
+    """
+    runner = ToolNode(tools)
+
+    async def tool_node(state: ToolTask, config: RunnableConfig) -> Any:
+        if "answer" in state:
+            return {"messages": [shortened(_answered(state["call"], state["answer"]))]}
+        return _finished(await runner.ainvoke([state["call"]], config), state.get("note", ""))
+
+    return tool_node
+
+
+def _answered(call: AnyToolCall, answer: Answer) -> ToolMessage:
+    return ToolMessage(
+        content=answer["content"],
+        status=answer["status"],
+        name=call["name"],
+        tool_call_id=call["id"],
+    )
+
+
+def _finished(update: Any, note: str) -> Any:
+    """What a tool returned (messages, a `Command` or a list of them), its results in shape."""
+    if isinstance(update, list):
+        return [_finished(part, note) for part in update]
+    if isinstance(update, Command):
+        return replace(update, update=_finished(update.update, note))
+    if isinstance(update, dict) and "messages" in update:
+        return update | {"messages": [_in_shape(m, note) for m in update["messages"]]}
+    return update
+
+
+def _in_shape(message: Any, note: str) -> Any:
+    if not isinstance(message, ToolMessage):
+        return message
+    if note:
+        content = message.content
+        noted = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
+        message = message.model_copy(update={"content": noted})
+    return shortened(message)

@@ -1,0 +1,323 @@
+"""Human review, as pure functions: tool calls become a request, an answer becomes decisions.
+
+The request is LangChain's `HITLRequest`, and the answer LangChain's `{"decisions": [...]}`; a
+bare decision where one call waits and Agent Inbox's list are taken as well. Any other answer
+raises `BadAnswer`, and the caller asks again: nothing is ever approved by default.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NotRequired, get_args
+
+from langchain_core.messages import AIMessage, ToolCall
+from langchain_core.tools import BaseTool
+from typing_extensions import TypedDict
+
+from graphs.arguments import fitted, misfit, schema_of
+from graphs.history import rebuilt
+from graphs.tool_tasks import ToolTask, answered, task_for
+
+DecisionType = Literal["approve", "edit", "reject", "respond"]
+DECISIONS: tuple[DecisionType, ...] = get_args(DecisionType)
+
+
+class ReviewConfig(TypedDict, total=False):
+    """How the calls of one tool are reviewed."""
+
+    allowed_decisions: list[DecisionType]
+    description: str
+
+
+InterruptOn = Mapping[str, bool | ReviewConfig]
+
+
+class Policy(NamedTuple):
+    """What a human may decide about the calls of one tool, and what they are told."""
+
+    tool: BaseTool
+    allowed: tuple[DecisionType, ...]
+    description: str
+
+
+class Decision(TypedDict):
+    """One human decision. `message` goes with reject and respond, `args` with edit."""
+
+    type: DecisionType
+    message: NotRequired[str]
+    args: NotRequired[dict[str, Any]]
+
+
+class BadAnswer(ValueError):
+    """An answer that cannot be carried out; the message says what was wrong and expected."""
+
+
+Policies = Mapping[str, Policy]
+Decisions = Mapping[str, Decision]
+
+
+def read_policies(interrupt_on: InterruptOn, tools: Sequence[BaseTool]) -> dict[str, Policy]:
+    """What is reviewed, by the tool's name.
+
+    Raises:
+        ValueError: If `interrupt_on` names something that is not there, or cannot be read.
+    """
+    known = {tool.name: tool for tool in tools}
+    policies = {}
+    for name, setting in interrupt_on.items():
+        if name not in known:
+            have = ", ".join(known) or "none"
+            raise ValueError(f"interrupt_on names {name!r}, which is no tool here. Tools: {have}.")
+        if setting is not False:
+            policies[name] = _policy(known[name], setting)
+    return policies
+
+
+def _policy(tool: BaseTool, setting: object) -> Policy:
+    if setting is True:
+        return Policy(tool, DECISIONS, "")
+    where = f"interrupt_on[{tool.name!r}]"
+    if not isinstance(setting, Mapping):
+        raise ValueError(
+            f"{where} is {setting!r}. Expected True, False or "
+            '{"allowed_decisions": [...], "description": "..."}.'
+        )
+    unknown = [str(key) for key in setting if key not in ("allowed_decisions", "description")]
+    if unknown:
+        raise ValueError(
+            f"{where} has the unknown key {', '.join(unknown)}. "
+            "Its keys are allowed_decisions and description."
+        )
+    return Policy(tool, _allowed(where, setting), _description(where, setting))
+
+
+def _allowed(where: str, setting: Mapping[str, Any]) -> tuple[DecisionType, ...]:
+    allowed = setting.get("allowed_decisions")
+    if not isinstance(allowed, list | tuple) or not allowed:
+        raise ValueError(f"{where} needs allowed_decisions, a list of {', '.join(DECISIONS)}.")
+    for decision in allowed:
+        if decision not in DECISIONS:
+            raise ValueError(
+                f"{where} allows the unknown decision {decision!r}. "
+                f"Decisions are {', '.join(DECISIONS)}."
+            )
+    return tuple(allowed)
+
+
+def _description(where: str, setting: Mapping[str, Any]) -> str:
+    description = setting.get("description", "")
+    if not isinstance(description, str):
+        raise ValueError(f"{where} has a description that is no text: {description!r}.")
+    return description
+
+
+def calls_to_review(message: AIMessage, policies: Policies) -> list[ToolCall]:
+    """The calls that a human must decide on. One whose arguments do not fit is not worth asking."""
+    return [
+        call
+        for call in message.tool_calls
+        if call["name"] in policies and not misfit(policies[call["name"]].tool, call["args"])
+    ]
+
+
+def build_request(calls: Sequence[ToolCall], policies: Policies) -> dict[str, Any]:
+    """The request for a human's decisions on these calls, each argument in full."""
+    return {
+        "action_requests": [_action(call, policies[call["name"]]) for call in calls],
+        "review_configs": [_review_config(policies[call["name"]]) for call in calls],
+    }
+
+
+def with_error(request: dict[str, Any], problem: str) -> dict[str, Any]:
+    """The request once more, saying what was wrong with the last answer.
+
+    It also stands at the head of each description, which is what most clients show.
+    """
+    actions = [
+        action | {"description": f"{problem}\n\n{action['description']}"}
+        for action in request["action_requests"]
+    ]
+    return request | {"action_requests": actions, "error": problem}
+
+
+def _action(call: ToolCall, policy: Policy) -> dict[str, Any]:
+    return {
+        "name": call["name"],
+        "args": call["args"],
+        # Agent Inbox reads them under this name.
+        "arguments": call["args"],
+        "description": policy.description or _in_words(call),
+        "id": call["id"],
+    }
+
+
+def _in_words(call: ToolCall) -> str:
+    args = (f"{name}: {_as_text(value)}" for name, value in call["args"].items())
+    return "\n".join([f"The agent asks to run {call['name']} with:", *args])
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _review_config(policy: Policy) -> dict[str, Any]:
+    return {
+        "action_name": policy.tool.name,
+        "allowed_decisions": list(policy.allowed),
+        "args_schema": schema_of(policy.tool),
+    }
+
+
+def read_answer(answer: object, calls: Sequence[ToolCall], policies: Policies) -> Decisions:
+    """The decisions of an answer, by the id of their call.
+
+    Args:
+        answer: What the resume brought: `{"decisions": [...]}`, a bare decision, or Agent
+            Inbox's list.
+        calls: The calls of the request, in its order.
+        policies: What is allowed.
+
+    Raises:
+        BadAnswer: If it is not exactly one allowed decision for every call.
+    """
+    given = [_as_decision(item) for item in _listed(answer, len(calls))]
+    if len(given) != len(calls):
+        raise BadAnswer(_expected(f"{len(given)} decisions came.", len(calls)))
+    return {
+        str(call["id"]): _decision(one, call, policies[call["name"]])
+        for call, one in zip(calls, _in_order(given, calls), strict=True)
+    }
+
+
+def _listed(answer: object, count: int) -> list[Any]:
+    match answer:
+        case {"decisions": [*decisions]} | [*decisions]:
+            return decisions
+        case {"type": _}:
+            return [answer]
+    raise BadAnswer(_expected(f"The answer was {_shown(answer)}.", count))
+
+
+def _expected(problem: str, count: int) -> str:
+    calls = "one call waits" if count == 1 else f"{count} calls wait"
+    return (
+        f"Nothing was run. {problem} But {calls}: please answer with "
+        f'{{"decisions": [...]}} that has {count}, each with a "type".'
+    )
+
+
+def _shown(value: object) -> str:
+    """A value as it can stand in a sentence."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _as_decision(item: object) -> dict[str, Any]:
+    """One decision, with Agent Inbox's words turned into LangChain's."""
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        raise BadAnswer(
+            f"Nothing was run. A decision was {_shown(item)}; each must be an object with a "
+            f'"type", one of {", ".join(DECISIONS)}.'
+        )
+    match item:
+        case {"type": "accept"}:
+            return item | {"type": "approve"}
+        case {"type": "ignore"}:
+            return item | {"type": "reject"}
+        case {"type": "response", "args": message}:
+            return item | {"type": "respond", "message": message}
+        case {"type": "edit", "args": {"action": name, "args": args}}:
+            return item | {"edited_action": {"name": name, "args": args}}
+    return item
+
+
+def _in_order(given: list[dict[str, Any]], calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """The decisions in the order of the calls: by id where they carry one, else as they came."""
+    ids = [one.get("id") for one in given]
+    if all(id is None for id in ids):
+        return given
+    wanted = [call["id"] for call in calls]
+    if sorted(map(repr, ids)) != sorted(map(repr, wanted)):
+        raise BadAnswer(
+            f"Nothing was run. The decisions have the ids {_shown(ids)}; the calls that wait have "
+            f"{', '.join(map(str, wanted))}. Give each call's id once, or no ids at all."
+        )
+    by_id = dict(zip(ids, given, strict=True))
+    return [by_id[id] for id in wanted]
+
+
+def _decision(given: dict[str, Any], call: ToolCall, policy: Policy) -> Decision:
+    kind = given["type"]
+    if kind not in policy.allowed:
+        raise BadAnswer(
+            f"Nothing was run. {kind!r} is no decision on {call['name']}; "
+            f"it takes {', '.join(policy.allowed)}."
+        )
+    if kind == "edit":
+        return {"type": kind, "args": _edited_args(given.get("edited_action"), call, policy.tool)}
+    message = given.get("message") or ""
+    if not isinstance(message, str) or (kind == "respond" and not message.strip()):
+        raise BadAnswer(
+            f"Nothing was run. The {kind} of {call['name']} needs a text as its message; "
+            f"it was {_shown(given.get('message'))}."
+        )
+    return {"type": kind, "message": message}
+
+
+def _edited_args(action: object, call: ToolCall, tool: BaseTool) -> dict[str, Any]:
+    match action:
+        case {"name": tool.name, "args": dict(args)}:
+            pass
+        case {"name": str(name)} if name != tool.name:
+            raise BadAnswer(
+                f"Nothing was run. An edit may not change {tool.name} into {name}; "
+                f"reject the call and say what to do instead."
+            )
+        case _:
+            raise BadAnswer(
+                f"Nothing was run. The edit of {tool.name} needs "
+                f'{{"edited_action": {{"name": "{tool.name}", "args": {{...}}}}}}; '
+                f"its edited_action was {_shown(action)}."
+            )
+    try:
+        return fitted(tool, args)
+    except ValueError as error:
+        raise BadAnswer(
+            f"Nothing was run. The edited arguments of {tool.name} do not fit: {error}."
+        ) from None
+
+
+def with_edits(message: AIMessage, decisions: Decisions) -> AIMessage:
+    """The message with its edited calls, under the same ids and in the same places."""
+    edits = {id: one["args"] for id, one in decisions.items() if one["type"] == "edit"}
+    if not edits:
+        return message
+    calls = [
+        call | {"args": edits.get(str(call["id"]), call["args"])} for call in message.tool_calls
+    ]
+    return rebuilt(message, tool_calls=calls)
+
+
+def tasks_of(message: AIMessage, policies: Policies, decisions: Decisions) -> list[ToolTask]:
+    """What becomes of every call of a message on whose reviewed calls was decided."""
+    reviewed = [_reviewed(call, policies, decisions) for call in message.tool_calls]
+    return reviewed + [task_for(call) for call in message.invalid_tool_calls]
+
+
+def _reviewed(call: ToolCall, policies: Policies, decisions: Decisions) -> ToolTask:
+    if call["name"] not in policies:
+        return task_for(call)
+    if (decision := decisions.get(str(call["id"]))) is None:
+        # Never run what nobody decided on, should the tool be more lenient than its schema.
+        return answered(call, misfit(policies[call["name"]].tool, call["args"]), "error")
+    message = decision.get("message", "")
+    match decision["type"]:
+        case "approve":
+            return {"call": call}
+        case "edit":
+            was = json.dumps(call["args"], ensure_ascii=False)
+            return {"call": call, "note": f"A human edited this call. It ran with {was}."}
+        case "respond":
+            return answered(call, message, "success")
+        case "reject":
+            reason = f" The reason: {message}" if message.strip() else ""
+            return answered(call, f"Not executed: a human rejected this call.{reason}", "error")

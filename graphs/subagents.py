@@ -1,0 +1,150 @@
+"""The subagents: a supervisor hands tasks to specialists.
+
+user -> supervisor -> weather_agent | email_agent -> supervisor -> answer
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.types import Checkpointer
+from pydantic import BaseModel, Field
+from tools.mail import send_email
+
+from graphs.human_in_the_loop import build_human_in_the_loop_agent
+from graphs.models import ChatModel, EnvironmentModel
+from graphs.nodes import Agent
+from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
+from graphs.react import build_react_agent
+from graphs.review import InterruptOn
+from graphs.state import Conversation
+from tools.weather import get_weather
+
+MAX_SUBAGENT_STEPS = 15
+"""The steps of one delegation, whatever is left of the supervisor's."""
+
+
+@dataclass(frozen=True)
+class SubagentSpec:
+    """A specialist.
+
+    Args:
+        name: The name of the tool that it is to the supervisor.
+        description: All that the supervisor knows of it: which tasks it does, what it needs to
+            be told and what it returns.
+        system_prompt: The specialist's own prompt.
+        tools: What it may call.
+        llm: Its chat model; the supervisor's if `None`.
+        interrupt_on: Which of its calls wait for a human, as in the human-in-the-loop agent.
+    """
+
+    name: str
+    description: str
+    system_prompt: str
+    tools: Sequence[BaseTool]
+    llm: ChatModel | None = None
+    interrupt_on: InterruptOn | None = None
+
+
+class Delegation(BaseModel):
+    """A task for a specialist."""
+
+    query: str = Field(
+        min_length=1,
+        description="The whole task in words that stand on their own, with every name, address, "
+        "number and text that it needs: the specialist sees nothing else.",
+    )
+
+
+def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
+    """Build the tool that hands a task to a specialist and returns its final answer as text.
+
+    Each delegation starts from an empty conversation, with `MAX_SUBAGENT_STEPS` steps. Its
+    pauses for human review reach the thread of whoever called the tool.
+
+    Raises:
+        ValueError: If the spec's name or description is empty, or its `interrupt_on` is wrong.
+    """
+    agent = _build_agent(spec, spec.llm or default_llm)
+
+    async def delegate(query: str) -> str:
+        # No thread id here: with one of its own, a pause would not reach the caller's thread.
+        result = await agent.ainvoke(
+            Conversation(messages=[HumanMessage(query)]),
+            RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS),
+        )
+        return result["messages"][-1].text.strip() or (
+            f"{spec.name} ended without an answer. Whether its task was done is not known."
+        )
+
+    return StructuredTool.from_function(
+        coroutine=delegate,
+        name=spec.name,
+        description=spec.description,
+        args_schema=Delegation,
+    )
+
+
+def _build_agent(spec: SubagentSpec, llm: ChatModel) -> Agent:
+    prompt = f"{spec.system_prompt}\n\n{SUBAGENT_OUTPUT_RULE}"
+    if spec.interrupt_on is None:
+        return build_react_agent(llm, spec.tools, prompt, name=spec.name)
+    return build_human_in_the_loop_agent(llm, spec.tools, prompt, spec.interrupt_on, name=spec.name)
+
+
+def build_supervisor_agent(
+    llm: ChatModel,
+    specs: Sequence[SubagentSpec],
+    system_prompt: str = SUPERVISOR,
+    checkpointer: Checkpointer = None,
+    parallel_tool_calls: bool = True,
+) -> Agent:
+    """Build a ReAct agent whose tools are subagents.
+
+    Args:
+        llm: The chat model, also of each subagent that brings none.
+        specs: The subagents; their names must differ.
+        system_prompt: The supervisor's. It need not name the subagents.
+        checkpointer: For use outside a server, where a pause needs one. A server brings its own.
+        parallel_tool_calls: With false one delegation runs at a time, so that no more than one
+            review is pending: for clients that answer without an interrupt id.
+
+    Raises:
+        ValueError: If two subagents have one name, or a spec is wrong.
+    """
+    tools = [build_subagent_tool(spec, llm) for spec in specs]
+    return build_react_agent(
+        llm,
+        tools,
+        system_prompt,
+        checkpointer,
+        name="subagents",
+        parallel_tool_calls=parallel_tool_calls,
+    )
+
+
+SPECS = [
+    SubagentSpec(
+        name="weather_agent",
+        description=(
+            "Looks up the current weather of one or more places. Needs the names of the places. "
+            "Returns temperature, wind and conditions of each, or says which were not found."
+        ),
+        system_prompt=WEATHER_AGENT,
+        tools=[get_weather],
+    ),
+    SubagentSpec(
+        name="email_agent",
+        description=(
+            "Writes and sends an email. Needs the recipients' addresses and what to say, word for "
+            "word where that matters. A human reviews it first. Returns whether it was sent."
+        ),
+        system_prompt=EMAIL_AGENT,
+        tools=[send_email],
+        interrupt_on={"send_email": True},
+    ),
+]
+
+graph = build_supervisor_agent(EnvironmentModel(), SPECS)

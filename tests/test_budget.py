@@ -1,0 +1,288 @@
+"""The step budget: pure, on each agent, and swept over every limit."""
+
+import math
+from collections import deque
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import START, StateGraph
+
+from graphs import human_in_the_loop, nodes
+from graphs import react as react_module
+from graphs.budget import is_spent, rounds_this_turn, steps_left
+from graphs.nodes import STEP_LIMIT_MESSAGE, Agent
+from graphs.state import AgentState
+from graphs.subagents import MAX_SUBAGENT_STEPS, SubagentSpec, build_supervisor_agent
+from tests.agents import PROMPT, Recorder, ask, react, resume, reviewed, rounds, thread
+from tests.standins.scripted_model import ModelCall, ScriptedModel, always_tool, call, calls
+
+ROUND: list[AnyMessage] = [
+    AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1"}]),
+    ToolMessage("r", tool_call_id="1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([], 0),
+        ([HumanMessage("a")], 0),
+        ([HumanMessage("a"), *ROUND, *ROUND], 2),
+        ([HumanMessage("a"), *ROUND, *ROUND, AIMessage("x"), HumanMessage("b"), *ROUND], 1),
+        ([HumanMessage("a"), AIMessage("", invalid_tool_calls=[
+            {"name": "t", "args": "{", "id": "1", "error": None, "type": "invalid_tool_call"}
+        ])], 1),
+    ],
+)  # fmt: skip
+def test_rounds_are_counted_since_the_last_human_message(
+    messages: list[AnyMessage], expected: int
+) -> None:
+    assert rounds_this_turn(messages) == expected
+
+
+@pytest.mark.parametrize(
+    ("rounds_run", "remaining", "limit", "per_round", "expected"),
+    [
+        (0, 24, 25, 2, 24),
+        (1, 22, 25, 2, 22),
+        (0, 99, 25, 2, 24),  # the caller asked for 100
+        (2, 24, 25, 3, 18),  # resumed: LangGraph counts afresh
+        (0, 6, 7, 2, 6),
+        (2, 2, 7, 2, 2),
+    ],
+)
+def test_steps_left(
+    rounds_run: int, remaining: int, limit: int, per_round: int, expected: int
+) -> None:
+    messages: list[AnyMessage] = [HumanMessage("a"), *ROUND * rounds_run]
+    assert steps_left(messages, remaining, limit, per_round) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "per_round", "spent"),
+    [(1, 2, True), (2, 2, True), (3, 2, False), (3, 3, True), (4, 3, False)],
+)
+def test_a_round_starts_only_if_the_answer_after_it_still_has_a_step(
+    steps: int, per_round: int, spent: bool
+) -> None:
+    assert is_spent(steps, per_round) is spent
+
+
+def cycle_length(agent: Agent) -> int:
+    """The number of steps from one llm_call to the next, read off the compiled graph."""
+    edges = agent.get_graph().edges
+    queue = deque([("llm_call", 0)])
+    while queue:
+        node, steps = queue.popleft()
+        for edge in edges:
+            if edge.source == node and edge.target == "llm_call":
+                return steps + 1
+            if edge.source == node:
+                queue.append((edge.target, steps + 1))
+    raise AssertionError("no way leads back to llm_call")
+
+
+@pytest.mark.parametrize(
+    ("agent", "constant"),
+    [
+        (react_module.graph, react_module.STEPS_PER_TOOL_ROUND),
+        (human_in_the_loop.graph, human_in_the_loop.STEPS_PER_TOOL_ROUND),
+        (
+            build_supervisor_agent(ScriptedModel(), [SubagentSpec("a", "Does.", PROMPT, [])]),
+            react_module.STEPS_PER_TOOL_ROUND,
+        ),
+    ],
+)
+def test_the_constant_is_the_length_of_the_cycle(agent: Agent, constant: int) -> None:
+    assert cycle_length(agent) == constant
+
+
+def test_a_node_more_in_the_round_would_be_noticed() -> None:
+    builder: Any = StateGraph(AgentState)
+    for name in ("llm_call", "log", "tool_node"):
+        builder.add_node(name, lambda state: state)
+    builder.add_edge(START, "llm_call")
+    builder.add_conditional_edges("llm_call", lambda _: "log", ["log"])
+    builder.add_edge("log", "tool_node")
+    builder.add_edge("tool_node", "llm_call")
+    assert cycle_length(builder.compile()) == react_module.STEPS_PER_TOOL_ROUND + 1
+
+
+AGENTS = {"react": (react, 2), "human_in_the_loop": (reviewed, 3)}
+
+
+@pytest.mark.parametrize("limit", range(2, 61))
+@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_every_limit_ends_with_an_answer(
+    kind: str, limit: int, obeys: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 1, 2: no limit ends in GraphRecursionError, and each turn has the whole budget."""
+    monkeypatch.setattr(nodes, "MAX_AGENT_STEPS", 60)
+    build, per_round = AGENTS[kind]
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}, obeys=obeys))
+    agent = build(model, [Recorder().tool("work")])
+    expected = math.ceil((limit - 1) / per_round) - 1
+    before = 0
+    for turn in ("one", "two"):
+        messages = await ask(agent, turn, thread(limit=limit))
+        answer = messages[-1]
+        assert rounds(messages[before:]) == expected
+        assert answer.text == ("Closing." if obeys else STEP_LIMIT_MESSAGE)
+        assert answer.response_metadata["stop_reason"] == "step_limit"
+        assert not isinstance(answer, AIMessage) or not answer.tool_calls
+        before = len(messages)
+    assert model.calls[-1].tool_choice == "none"
+    assert "No steps are left" in model.calls[-1].messages[0].text
+
+
+@pytest.mark.parametrize(("kind", "rounds_in_25"), [("react", 11), ("human_in_the_loop", 7)])
+@pytest.mark.parametrize("limit", [None, 25, 26, 100, 10_011])
+async def test_asking_for_more_than_the_maximum_does_not_give_more(
+    kind: str, rounds_in_25: int, limit: int | None
+) -> None:
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}))
+    messages = await ask(
+        AGENTS[kind][0](model, [Recorder().tool("work")]), "go", thread(limit=limit)
+    )
+    assert rounds(messages) == rounds_in_25
+    assert len(model.calls) == rounds_in_25 + 1
+
+
+async def test_configurable_recursion_limit_means_nothing() -> None:
+    """Case 4: only the top-level key counts."""
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}))
+    agent = react(model, [Recorder().tool("work")])
+    config = thread()
+    config["configurable"]["recursion_limit"] = 7
+    assert rounds(await ask(agent, "go", config)) == 11
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_limit_that_is_no_limit_is_refused(limit: int) -> None:
+    """Case 5."""
+    agent = react(ScriptedModel(script=["hi"]), [])
+    with pytest.raises(ValueError, match="recursion_limit"):
+        await ask(agent, "go", thread(limit=limit))
+
+
+async def test_a_limit_of_one_cannot_even_answer() -> None:
+    agent = react(ScriptedModel(script=["hi"]), [])
+    with pytest.raises(GraphRecursionError):
+        await ask(agent, "go", thread(limit=1))
+
+
+@pytest.mark.parametrize("limit", [None, 7, 13, 25])
+async def test_the_budget_holds_across_resumes(limit: int | None) -> None:
+    """Case 2: LangGraph counts afresh on each resume; the turn's budget does not."""
+    recorder = Recorder()
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}))
+    agent = reviewed(model, [recorder.tool("work")], {"work": True})
+    await ask(agent, "go", thread(limit=limit))
+    approvals = 0
+    while (await agent.aget_state(thread())).next:
+        await resume(agent, {"decisions": [{"type": "approve"}]}, thread(limit=limit))
+        approvals += 1
+    assert approvals == len(recorder.runs) == math.ceil(((limit or 25) - 1) / 3) - 1
+
+
+@pytest.mark.parametrize("limit", [2, 3, 4])
+async def test_a_resume_with_hardly_any_steps_runs_what_was_approved_and_answers(
+    limit: int,
+) -> None:
+    """Case 2."""
+    recorder = Recorder()
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}))
+    agent = reviewed(model, [recorder.tool("work")], {"work": True})
+    await ask(agent, "go")
+    result = await resume(agent, {"decisions": [{"type": "approve"}]}, thread(limit=limit))
+    assert recorder.names() == ["work"]
+    assert result["messages"][-1].response_metadata["stop_reason"] == "step_limit"
+
+
+@pytest.mark.parametrize("limit", [7, 25, 100])
+async def test_a_delegation_has_its_own_budget(limit: int) -> None:
+    """Case 6: whatever the supervisor's limit, a subagent gets 15 steps, 6 rounds."""
+
+    def script(made: ModelCall) -> str | AIMessage:
+        if made.tool_names == ["worker"]:
+            return "done" if made.messages[-1].type == "tool" else call("worker", {"query": "x"})
+        return always_tool("work", {"text": "x"})(made)
+
+    recorder = Recorder()
+    spec = SubagentSpec("worker", "Works.", PROMPT, [recorder.tool("work")])
+    agent = build_supervisor_agent(ScriptedModel(script=script), [spec])
+    messages = await ask(agent, "go", thread(limit=limit))
+    assert len(recorder.runs) == math.ceil((MAX_SUBAGENT_STEPS - 1) / 2) - 1 == 6
+    assert messages[-2].text == "Closing."
+
+
+async def test_endless_delegation_is_bounded() -> None:
+    """Case 10."""
+
+    def script(made: ModelCall) -> str | AIMessage:
+        if made.tool_names == ["worker"]:
+            return always_tool("worker", {"query": "again"}, obeys=False)(made)
+        return "done"
+
+    agent = build_supervisor_agent(
+        ScriptedModel(script=script), [SubagentSpec("worker", "Works.", PROMPT, [])]
+    )
+    messages = await ask(agent, "go")
+    assert rounds(messages) == 11
+    assert messages[-1].text == STEP_LIMIT_MESSAGE
+
+
+async def test_after_the_budget_is_spent_the_conversation_goes_on() -> None:
+    """Case 3: no call is left without a result."""
+    script = always_tool("work", {"text": "x"}, obeys=False)
+    model = ScriptedModel(
+        script=lambda made: "hello" if made.messages[-1].text == "hi" else script(made)
+    )
+    agent = react(model, [Recorder().tool("work")])
+    await ask(agent, "go", thread(limit=6))
+    assert (await ask(agent, "hi"))[-1].text == "hello"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        calls(("work", {"text": "a"}, "1"), ("work", {"text": "b"}, "2")),
+        AIMessage(
+            [
+                {"type": "text", "text": "let me"},
+                {"type": "function_call", "name": "work", "arguments": "{}", "call_id": "1"},
+            ],
+            tool_calls=[{"name": "work", "args": {}, "id": "1"}],
+            additional_kwargs={"tool_calls": [{"id": "1", "function": {"name": "work"}}]},
+            response_metadata={"finish_reason": "tool_calls"},
+        ),
+        AIMessage("", id="empty"),
+        AIMessage([{"type": "text", "text": "  "}]),
+        AIMessage("", invalid_tool_calls=[
+            {"name": "work", "args": "{", "id": "1", "error": "x", "type": "invalid_tool_call"}
+        ]),
+    ],
+)  # fmt: skip
+async def test_nothing_of_a_late_call_is_left(late: AIMessage) -> None:
+    """Case 7, 8: not in the message, its extra fields or its blocks, also after a checkpoint."""
+    agent = react(
+        ScriptedModel(script=[late.model_copy(update={"id": "same"})]), [Recorder().tool("work")]
+    )
+    await ask(agent, "go", thread(limit=2))
+    answer = (await agent.aget_state(thread())).values["messages"][-1]
+    assert answer.id == "same"
+    assert answer.content == STEP_LIMIT_MESSAGE
+    assert not answer.tool_calls
+    assert not answer.invalid_tool_calls
+    assert not answer.additional_kwargs
+    assert answer.response_metadata == {"stop_reason": "step_limit"}
+
+
+async def test_a_closing_answer_in_blocks_becomes_plain_text() -> None:
+    """Case 8, 43."""
+    blocks = AIMessage([{"type": "text", "text": "All I know."}])
+    agent = react(ScriptedModel(script=[blocks]), [Recorder().tool("work")])
+    assert (await ask(agent, "go", thread(limit=2)))[-1].content == "All I know."

@@ -1,0 +1,122 @@
+# ruff: noqa: E501 (the cases are a table)
+"""The view on the history: a table of broken histories and what the model is shown."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolMessage,
+)
+
+from graphs.history import NO_RESULT, view, with_call_ids
+from tests.standins.provider_rules import check_langchain_history
+
+
+def asks(*ids: str | None, text: str = "") -> AIMessage:
+    calls: list[Any] = [{"name": f"tool{id_}", "args": {}, "id": id_} for id_ in ids]
+    return AIMessage(text, id="m", tool_calls=calls)
+
+
+def result(id_: str, text: str = "") -> ToolMessage:
+    return ToolMessage(text or f"result {id_}", tool_call_id=id_)
+
+
+def malformed(id_: str | None, name: str | None = "tool") -> AIMessage:
+    bad = InvalidToolCall(type="invalid_tool_call", name=name, args="{x", id=id_, error="no JSON")
+    return AIMessage("", id="m", invalid_tool_calls=[bad])
+
+
+H = HumanMessage("hi")
+NOTHING = "no result"
+
+
+def outline(messages: list[AnyMessage]) -> list[str]:
+    """A history in short: each message's type, and what matters of it."""
+    return [_short(message) for message in messages]
+
+
+def _short(message: AnyMessage) -> str:
+    if isinstance(message, ToolMessage):
+        text = NOTHING if message.text == NO_RESULT else message.text
+        return f"{message.tool_call_id}: {text}"
+    if isinstance(message, AIMessage) and message.tool_calls:
+        return "asks " + " ".join(str(call["id"]) for call in message.tool_calls)
+    return f"{message.type}: {message.text}"
+
+
+CASES: list[tuple[str, list[AnyMessage], list[str]]] = [
+    ("nothing wrong", [H, asks("1"), result("1"), AIMessage("ok")],
+     ["human: hi", "asks 1", "1: result 1", "ai: ok"]),
+    ("case 11, 12: the user wrote on while a review was pending", [H, asks("1"), HumanMessage("and?")],
+     ["human: hi", "asks 1", f"1: {NOTHING}", "human: and?"]),
+    ("case 12: a result appended last belongs behind its call", [H, asks("1"), HumanMessage("and?"), result("1")],
+     ["human: hi", "asks 1", "1: result 1", "human: and?"]),
+    ("case 13: cancelled with one of two done", [H, asks("1", "2"), result("2"), HumanMessage("and?")],
+     ["human: hi", "asks 1 2", f"1: {NOTHING}", "2: result 2", "human: and?"]),
+    ("results in the order of the calls", [H, asks("1", "2"), result("2"), result("1")],
+     ["human: hi", "asks 1 2", "1: result 1", "2: result 2"]),
+    ("case 19: a second result for a call", [H, asks("1"), result("1"), result("1", "other")],
+     ["human: hi", "asks 1", "1: result 1"]),
+    ("case 15: a result of no call", [H, result("9"), AIMessage("ok")], ["human: hi", "ai: ok"]),
+    ("a result first", [result("9"), H], ["human: hi"]),
+    ("an id that comes again in a later turn", [H, asks("1"), result("1", "old"), AIMessage("a"), H, asks("1"), result("1", "new")],
+     ["human: hi", "asks 1", "1: old", "ai: a", "human: hi", "asks 1", "1: new"]),
+    ("an id that comes again, without a result", [H, asks("1"), AIMessage("a"), H, asks("1"), result("1", "new")],
+     ["human: hi", "asks 1", f"1: {NOTHING}", "ai: a", "human: hi", "asks 1", "1: new"]),
+    ("an empty answer", [H, AIMessage(""), AIMessage("  "), AIMessage([]), H], ["human: hi", "human: hi"]),
+    ("a client's system message joins the prompt", [H, SystemMessage("Be brief."), AIMessage("ok")],
+     ["human: hi", "ai: ok"]),
+    ("calls from a client, without ids", [asks(None, None), H],
+     ["asks call_m_0 call_m_1", f"call_m_0: {NOTHING}", f"call_m_1: {NOTHING}", "human: hi"]),
+    ("calls of one id", [H, asks("1", "1"), result("1")],
+     ["human: hi", "asks call_m_0 call_m_1", f"call_m_0: {NOTHING}", f"call_m_1: {NOTHING}"]),
+    ("case 14: arguments that are no JSON", [H, malformed("1"), result("1")],
+     ["human: hi", "asks 1", "1: result 1"]),
+    ("case 14: nothing right about a call", [H, malformed(None, None)],
+     ["human: hi", "asks call_m_0", f"call_m_0: {NOTHING}"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_the_model_is_shown_a_history_without_holes(
+    messages: list[AnyMessage], expected: list[str]
+) -> None:
+    before = [m.model_copy(deep=True) for m in messages]
+    shown = view("Prompt.", messages)
+    assert isinstance(shown[0], SystemMessage)
+    assert outline(shown[1:]) == expected
+    check_langchain_history(shown)
+    assert messages == before, "the view must not change the history"
+
+
+def test_a_clients_system_message_is_not_lost() -> None:
+    shown = view("Prompt.", [SystemMessage("Be brief."), H])
+    assert shown[0].text == "Prompt.\n\nBe brief."
+
+
+def test_a_message_with_good_calls_is_left_as_it_is() -> None:
+    message = asks("1", "2")
+    assert with_call_ids(message) is message
+
+
+def test_fresh_ids_are_short_enough_for_providers() -> None:
+    message = asks(None).model_copy(update={"id": "lc_run--0199f9a5-1111-7222-8333-444455556666"})
+    (call,) = with_call_ids(message).tool_calls
+    assert call["id"]
+    assert len(call["id"]) <= 40
+
+
+def test_a_long_history_is_read_once() -> None:
+    """Twice as long must not take four times as many looks."""
+    messages: list[AnyMessage] = [
+        H,
+        *[m for n in range(2000) for m in (asks(str(n)), result(str(n)))],
+    ]
+    assert len(view("Prompt.", messages)) == len(messages) + 1
