@@ -1,0 +1,311 @@
+"""The client's pure parts: what it shows, and what it makes of a human's words."""
+
+import doctest
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import client
+from client import ClientError, Transcript
+
+EMAIL = {
+    "name": "send_email",
+    "args": {"to": "a@example.com", "subject": "Hi", "copies": 1},
+    "id": "call_1",
+}
+ALL = {
+    "action_name": "send_email",
+    "allowed_decisions": ["approve", "edit", "reject", "respond"],
+}
+REQUEST = {"action_requests": [EMAIL], "review_configs": [ALL]}
+
+
+def interrupt(value: Any = REQUEST, id: str = "i1") -> dict[str, Any]:
+    return {"id": id, "value": value}
+
+
+def ai(text: str = "", *calls: tuple[str, dict[str, Any], str]) -> dict[str, Any]:
+    wanted = [{"name": name, "args": args, "id": id} for name, args, id in calls]
+    return {"type": "ai", "content": text, "tool_calls": wanted, "id": "m1"}
+
+
+def shown(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> str:
+    transcript = Transcript("react")
+    for event, data in events:
+        transcript.show(event, data)
+    transcript.end_line()
+    return capsys.readouterr().out
+
+
+def streamed(text: str) -> tuple[str, Any]:
+    return "messages", [{"type": "AIMessageChunk", "content": text}, {}]
+
+
+def test_examples_in_docstrings() -> None:
+    results = doctest.testmod(client)
+    assert results.attempted >= 3
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("over\rwritten", "over\\rwritten"),
+        ("line\r\nend", "line\nend"),
+        ("\x9b31m", "\\x9b31m"),
+        ("bob@exam\u200bple.com", "bob@exam\\u200bple.com"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("half \ud83d of a pair", "half \\ud83d of a pair"),
+        ("👩\u200d💻 selamat pagi, 東京", "👩\u200d💻 selamat pagi, 東京"),
+    ],
+)
+def test_nothing_reaches_the_terminal_but_text(text: str, expected: str) -> None:
+    assert client.clean(text) == expected
+
+
+def test_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    client.say("[red]label", "[bold]x[/bold] :smile: [/]")
+    assert capsys.readouterr().out == "[red]label  [bold]x[/bold] :smile: [/]\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        ([{"type": "text", "text": "a"}, "b", {"type": "reasoning", "reasoning": "x"}], "ab"),
+    ],
+)
+def test_text_of_string_and_block_content(content: Any, expected: str) -> None:
+    assert client.text_of({"content": content}) == expected
+
+
+def test_text_is_shown_once_though_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(
+        capsys,
+        streamed("It is "),
+        streamed("noon."),
+        ("updates", {"llm_call": {"messages": [ai("It is noon.")]}}),
+    )
+    assert out == "react  It is noon.\n"
+
+
+def test_a_retracted_call_is_not_shown_and_its_answer_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A closing answer has the id of the message that was streamed: only `updates` has it."""
+    chunk = {
+        "type": "AIMessageChunk",
+        "content": "Let me look.",
+        "tool_call_chunks": [{"name": "get_weather", "args": "{}", "id": "c1", "index": 0}],
+    }
+    closing = ("updates", {"llm_call": {"messages": [ai("I ran out of steps.")]}})
+    out = shown(capsys, ("messages", [chunk, {}]), closing)
+    assert out == "react  Let me look.\nreact (in place of the above)  I ran out of steps.\n"
+
+
+def test_an_edited_call_is_shown_as_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    first = ai("", ("f", {"x": 1}, "c1"), ("g", {}, "c2"))
+    second = ai("", ("f", {"x": 2}, "c1"), ("g", {}, "c2"))
+    out = shown(
+        capsys,
+        ("updates", {"llm_call": {"messages": [first]}}),
+        ("updates", {"human_review": {"messages": [second]}}),
+    )
+    assert out.splitlines() == [
+        "react calls  f(x=1)",
+        "react calls  g()",
+        "a human changed it to  f(x=2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "task_input", [{"call": {"name": "mail", "args": {}}}, {"name": "mail", "args": {}}]
+)
+def test_a_subagents_work_has_its_name(capsys: pytest.CaptureFixture[str], task_input: Any) -> None:
+    task = {"id": "7", "name": "tool_node", "input": task_input}
+    result = {"type": "tool", "name": "send_email", "content": "Sent.", "status": "success"}
+    out = shown(
+        capsys,
+        ("tasks", task),
+        ("updates|tool_node:7", {"llm_call": {"messages": [ai("", ("send_email", {}, "c1"))]}}),
+        ("updates|tool_node:7", {"tool_node": [{"messages": [result]}, None]}),
+        ("updates|tool_node:7", {"llm_call": {"messages": [ai("Done.")]}}),
+        ("updates", {"tool_node": {"messages": result | {"name": "mail", "content": "Done."}}}),
+    )
+    assert out.splitlines() == [
+        "  mail calls  send_email()",
+        "  send_email returned  Sent.",
+        "mail returned  Done.",
+    ]
+
+
+def test_what_was_done_before_the_pause_is_not_shown_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cached = {"tool_node": {"messages": [ai("again")]}, "__metadata__": {"cached": True}}
+    assert shown(capsys, ("updates", cached)) == ""
+
+
+@pytest.mark.parametrize(
+    "update", [None, {}, {"n": None}, {"n": {"messages": None}}, {"__interrupt__": [{"value": 1}]}]
+)
+def test_updates_without_messages(capsys: pytest.CaptureFixture[str], update: Any) -> None:
+    assert shown(capsys, ("updates", update or {})) == ""
+
+
+def test_a_failed_run_is_an_error() -> None:
+    with pytest.raises(ClientError, match=r"ValueError: boom.*--thread"):
+        Transcript("react").show("error", {"error": "ValueError", "message": "boom"})
+
+
+def test_a_review_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    to = ", ".join(f"person{n}@example.com" for n in range(200))
+    body = "First line\n" + "x" * 5000 + "\n[red]last[/red] line"
+    action = EMAIL | {"args": {"to": to, "body": body}, "description": "Please check."}
+    request = {"action_requests": [action], "review_configs": [ALL], "error": "no such field"}
+    client.show_reviews("t1", [interrupt(request)])
+    out = capsys.readouterr().out
+    assert to in out
+    for line in [*body.splitlines(), "Please check.", "no such field", "t1", "i1"]:
+        assert line in out
+    assert "approve, edit, reject, respond" in out
+
+
+def test_a_description_that_repeats_the_arguments_is_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client.show_action(EMAIL | {"description": "to: a@example.com\nsubject: Hi\ncopies: 1"}, ALL)
+    assert capsys.readouterr().out.count("a@example.com") == 1
+
+
+@pytest.mark.parametrize("value", ["What now?", 7, None, {"question": "Sure?"}, ["a"]])
+def test_an_interrupt_of_another_kind_is_shown_and_not_answered(
+    capsys: pytest.CaptureFixture[str], value: Any
+) -> None:
+    client.show_reviews("t1", [interrupt(value)])
+    assert "Answer it in LangGraph Studio" in capsys.readouterr().out
+    assert client.answer_to(value, client.decision("approve")) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"approve": True}, {"type": "approve"}),
+        ({"reject": "not now"}, {"type": "reject", "message": "not now"}),
+        ({"reject": ""}, {"type": "reject"}),
+        ({"respond": "done"}, {"type": "respond", "message": "done"}),
+        (
+            {"edit": ["subject=a=b"]},
+            {
+                "type": "edit",
+                "edited_action": {
+                    "name": "send_email",
+                    "args": {"to": "a@example.com", "subject": "a=b", "copies": 1},
+                },
+            },
+        ),
+        (
+            {"edit": ['{"copies": 2}', "subject="]},
+            {
+                "type": "edit",
+                "edited_action": {
+                    "name": "send_email",
+                    "args": {"to": "a@example.com", "subject": "", "copies": 2},
+                },
+            },
+        ),
+    ],
+)
+def test_options_become_decisions_with_the_calls_id(options: Any, expected: Any) -> None:
+    """Case 29: a decision carries its call's id."""
+    given: dict[str, Any] = {"approve": False, "reject": None, "respond": None, "edit": []}
+    decide = client.scripted(**given | options)
+    assert decide is not None
+    assert client.answer_to(REQUEST, decide) == {"decisions": [{**expected, "id": "call_1"}]}
+
+
+def test_no_options_no_decision() -> None:
+    assert client.scripted(False, None, None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"approve": True, "reject": "x"}, "--approve, --reject"),
+        ({"edit": ["subject"]}, "NAME=TEXT"),
+        ({"edit": ["{broken"]}, "not JSON"),
+    ],
+)
+def test_options_that_make_no_sense(options: Any, message: str) -> None:
+    given: dict[str, Any] = {"approve": False, "reject": None, "respond": None, "edit": []}
+    with pytest.raises(ClientError, match=message):
+        client.scripted(**given | options)
+
+
+def test_a_decision_that_is_not_allowed() -> None:
+    request = REQUEST | {"review_configs": [ALL | {"allowed_decisions": ["approve", "reject"]}]}
+    with pytest.raises(ClientError, match=r"respond.*Allowed: approve, reject"):
+        client.answer_to(request, client.decision("respond", "x"))
+
+
+def test_one_decision_put_off_puts_off_the_whole_review() -> None:
+    """A review takes the decisions on all its actions at once."""
+    made = iter([{"type": "approve"}, None])
+    request = REQUEST | {"action_requests": [EMAIL, EMAIL]}
+    assert client.answer_to(request, lambda action, config: next(made)) is None
+
+
+class SwallowingServer:
+    """Pretends to be a server whose pending reviews are as told, and that takes any answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pending: list[dict[str, Any]]) -> None:
+        answers = iter(pending)
+        self.sent: list[Any] = []
+        monkeypatch.setattr(client, "pending", lambda *_: next(answers))
+        monkeypatch.setattr(client, "resume_with", lambda _, __, resume: self.sent.append(resume))
+
+    def answer(self) -> None:
+        fake: Any = None
+        client.answer(fake, "t1", [interrupt()], client.decision("approve"), again=False)
+
+
+def test_a_swallowed_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 25: the server drops an answer without an error."""
+    server = SwallowingServer(monkeypatch, [interrupt()], [interrupt()])
+    with pytest.raises(ClientError, match="did not take the answer"):
+        server.answer()
+
+
+def test_nothing_is_sent_when_somebody_else_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 25: an answer to a review that is gone."""
+    server = SwallowingServer(monkeypatch, [interrupt(id="another")])
+    with pytest.raises(ClientError, match="Somebody else answered first"):
+        server.answer()
+    assert server.sent == []
+
+
+def test_a_review_that_comes_after_is_not_answered_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SwallowingServer(monkeypatch, [interrupt()], [interrupt(id="i2")])
+    server.answer()
+    assert [list(resume) for resume in server.sent] == [["i1"]]
+
+
+def test_help_does_not_wait_for_the_sdk() -> None:
+    loaded = "import sys, client; print('langgraph_sdk' in sys.modules or 'httpx' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": os.getcwd()}
+    result = subprocess.run(
+        [sys.executable, "-c", loaded],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert result.stdout == "False\n"
