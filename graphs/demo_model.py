@@ -125,7 +125,8 @@ _QUERIED_EMAIL = re.compile(
 )
 _SUBJECT = re.compile(r"(?:with\s)?(?:the\s)?(?:subject|about|tentang)\b:?\s", re.IGNORECASE)
 _BODY = re.compile(
-    r"(?:^|[,.]?\s)(?:and\s)?(?:with\s)?(?:the\s)?(?:body|message|saying|that|bahwa):?\s|^:\s?",
+    r"(?:^|[,.]?\s)(?:and\s)?(?:with\s)?(?:the\s)?"
+    r"(?:(?:body|message|saying|to\ssay|tell\s(?:him|her|them))(?:\sthat)?|that|bahwa):?\s|^:\s?",
     re.IGNORECASE,
 )
 _NEWS = re.compile(
@@ -177,14 +178,14 @@ def _clauses(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _email(to: str, content: str) -> Wish:
-    head, mark, body = content, "", ""
-    if found := _BODY.search(content):
-        head, mark, body = content[: found.start()], found[0].strip(), content[found.end() :]
-    named = _SUBJECT.match(head)
-    subject = _unquoted(head[named.end() :]) if named else ""
-    body = _unquoted(body or subject or head)
-    if mark in ("that", "bahwa"):
-        body = _capitalized(body)
+    subject, body = "", content
+    if named := _SUBJECT.match(content):
+        subject = body = content[named.end() :]
+    if mark := (_BODY.search if named else _BODY.match)(body):
+        subject, body = body[: mark.start()], body[mark.end() :]
+        if mark[0].strip().lower().endswith(("that", "bahwa")):
+            body = _capitalized(body)
+    subject, body = _unquoted(subject), _unquoted(body)
     subject = subject or body.strip().partition("\n")[0][:60].rstrip(" .")
     return Wish("email", {"to": to, "subject": " ".join(subject.split()), "body": body})
 
@@ -195,7 +196,8 @@ def _capitalized(text: str) -> str:
 
 def _unquoted(text: str) -> str:
     bare = text.strip().rstrip(".")
-    return bare[1:-1] if bare[:1] + bare[-1:] in ('""', "''", "“”") else text.strip()
+    quoted = bare[:1] + bare[-1:] in ('""', "''", "“”") and bare[0] not in bare[1:-1]
+    return bare[1:-1] if quoted else text.strip()
 
 
 def _lookups(text: str) -> list[Wish]:
