@@ -11,7 +11,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer, Command, interrupt
-from tools.mail import send_email
 
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
@@ -41,6 +40,7 @@ from graphs.review import (
 )
 from graphs.state import AgentState
 from tools.clock import get_current_time
+from tools.mail import send_email
 from tools.weather import get_weather
 
 STEPS_PER_TOOL_ROUND = 3  # human_review, tool_node, llm_call

@@ -1,4 +1,4 @@
-"""What follows when a tool call fails, the same for every agent; and how much of a result is kept."""
+"""What follows when a tool call fails, the same for every agent; how much of a result is kept."""
 
 from collections.abc import Callable
 from typing import Any
