@@ -1,0 +1,226 @@
+"""Reviews of the human-in-the-loop agent, answered through the server."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph_sdk.client import LangGraphClient
+
+from tests.server.chat import APPROVE, Chat, Outbox, decide, tool_results
+from tests.standins.openai_endpoint import OpenAIEndpoint, Scene
+from tests.standins.scripted_model import calls
+
+
+def email(to: str, body: str = "It moved to 3 pm.") -> dict[str, str]:
+    return {"to": to, "subject": "The meeting", "body": body}
+
+
+def someone() -> str:
+    """Return an address that no other test writes to."""
+    return f"{uuid4().hex[:12]}@example.com"
+
+
+def asks_to_mail(*recipients: str) -> AIMessage:
+    return calls(*(("send_email", email(to), f"mail_{i}") for i, to in enumerate(recipients)))
+
+
+async def paused(
+    client: LangGraphClient, endpoint: OpenAIEndpoint, *recipients: str
+) -> tuple[Chat, Scene]:
+    """Return a conversation that waits for a review of one email to each recipient."""
+    scene = endpoint.scene([asks_to_mail(*recipients), "Done."])
+    chat = await Chat.open(client, "human_in_the_loop")
+    await chat.say(f"{scene.marker} Send it.")
+    assert len(await chat.pending()) == 1, "no interrupt came where one was due"
+    assert await chat.status() == "interrupted"
+    return chat, scene
+
+
+async def test_the_request(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    one, other = someone(), someone()
+    chat, _ = await paused(client, openai_endpoint, one, other)
+    value = (await chat.review())["value"]
+
+    actions = value["action_requests"]
+    assert [action["id"] for action in actions] == ["mail_0", "mail_1"]
+    assert [action["name"] for action in actions] == ["send_email", "send_email"]
+    assert [action["args"] for action in actions] == [email(one), email(other)]
+    assert all(action["description"] for action in actions)
+    for config in value["review_configs"]:
+        assert config["action_name"] == "send_email"
+        assert config["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
+        assert sorted(config["args_schema"]["properties"]) == ["body", "subject", "to"]
+    assert outbox.to(one) == outbox.to(other) == []
+
+
+async def test_approve(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    to = someone()
+    chat, scene = await paused(client, openai_endpoint, to)
+    messages = await chat.resume(APPROVE, durability="sync")
+    (body,) = outbox.to(to)
+    assert "It moved to 3 pm." in body
+    assert messages[-1]["content"] == "Done."
+    assert scene.requests[-1].roles == ["system", "user", "assistant", "tool"]
+    assert await chat.pending() == []
+    assert await chat.status() == "idle"
+
+
+async def test_edit(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Case 27: what the provider is shown afterwards is what was sent."""
+    to, other = someone(), someone()
+    chat, scene = await paused(client, openai_endpoint, to)
+    edited = {"name": "send_email", "args": email(other, "It moved to 4 pm.")}
+    messages = await chat.resume(decide({"type": "edit", "edited_action": edited}))
+
+    assert outbox.to(to) == []
+    assert "It moved to 4 pm." in outbox.to(other)[0]
+    shown = scene.requests[-1].messages[2]["tool_calls"]
+    assert [call["id"] for call in shown] == ["mail_0"]
+    assert other in shown[0]["function"]["arguments"]
+    assert to not in shown[0]["function"]["arguments"]
+    assert "edited" in tool_results(messages)[0]
+
+
+@pytest.mark.parametrize(
+    ("decision", "result"),
+    [
+        ({"type": "reject", "message": "Not before Monday."}, "Not before Monday."),
+        ({"type": "reject"}, "reject"),
+        ({"type": "respond", "message": "I told her myself."}, "I told her myself."),
+    ],
+)
+async def test_the_call_does_not_run(
+    client: LangGraphClient,
+    openai_endpoint: OpenAIEndpoint,
+    outbox: Outbox,
+    decision: dict[str, Any],
+    result: str,
+) -> None:
+    to = someone()
+    chat, scene = await paused(client, openai_endpoint, to)
+    messages = await chat.resume(decide(decision))
+    assert outbox.to(to) == []
+    assert result in tool_results(messages)[0]
+    assert result in scene.requests[-1].messages[-1]["content"]
+    assert messages[-1]["content"] == "Done."
+
+
+async def test_each_decision_meets_its_own_call(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Cases 20 and 29: decisions with ids, in another order."""
+    first, second, third = someone(), someone(), someone()
+    chat, scene = await paused(client, openai_endpoint, first, second, third)
+    messages = await chat.resume(
+        decide(
+            {"type": "respond", "message": "Known.", "id": "mail_2"},
+            {"type": "approve", "id": "mail_0"},
+            {"type": "reject", "message": "No.", "id": "mail_1"},
+        )
+    )
+    assert [len(outbox.to(to)) for to in (first, second, third)] == [1, 0, 0]
+    results = tool_results(messages)
+    assert len(results) == 3
+    assert "No." in results[1]
+    assert results[2] == "Known."
+    answered = [m["tool_call_id"] for m in scene.requests[-1].messages if m["role"] == "tool"]
+    assert answered == ["mail_0", "mail_1", "mail_2"]
+
+
+async def test_bad_answers_ask_again(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Cases 22, 24, 28 and 30: whatever comes, the thread waits on, and a good answer is taken."""
+    to, other = someone(), someone()
+    rename = {"name": "get_weather", "args": {"location": "Paris"}}
+    misfit = {"name": "send_email", "args": {"to": to}}
+    bad: list[Any] = [
+        *("yes", [], 7, True, {"decisions": "approve"}),
+        *(decide(), decide({"type": "approve"}), decide(*[{"type": "approve"}] * 3)),
+        decide({"type": "approve"}, {"type": "shrug"}),
+        decide({"type": "approve"}, {"type": "edit", "edited_action": rename}),
+        decide({"type": "approve"}, {"type": "edit", "edited_action": misfit}),
+        decide({"type": "approve", "id": "mail_0"}, {"type": "approve", "id": "mail_0"}),
+    ]
+
+    async def insist(answers: list[Any]) -> None:
+        chat, _ = await paused(client, openai_endpoint, to, other)
+        for answer in answers:
+            await chat.resume(answer)
+            assert (await chat.review())["value"]["error"], f"no reason after {answer!r}"
+            assert await chat.status() == "interrupted"
+        good = decide({"type": "reject"}, {"type": "respond", "message": "x"})
+        assert (await chat.resume(good))[-1]["content"] == "Done."
+
+    await asyncio.gather(*(insist(bad[start::5]) for start in range(5)))
+    assert outbox.to(to) == outbox.to(other) == []
+
+
+async def test_nothing_is_no_answer(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Case 24: a null or empty answer and a null input run nothing, and the review waits on."""
+    to = someone()
+    chat, _ = await paused(client, openai_endpoint, to)
+    for nothing in (None, {}):
+        await chat.resume(nothing)
+        assert len(await chat.pending()) == 1
+    await client.runs.wait(chat.thread, chat.agent, input=None)
+    assert len(await chat.pending()) == 1
+    assert outbox.to(to) == []
+    await chat.resume({(await chat.review())["id"]: APPROVE})
+    assert len(outbox.to(to)) == 1
+
+
+async def test_an_unknown_interrupt_id(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Case 25."""
+    to = someone()
+    chat, _ = await paused(client, openai_endpoint, to)
+    before = await chat.review()
+    await chat.resume({"0" * 32: APPROVE})
+    assert await chat.review() == before
+    assert outbox.to(to) == []
+
+
+async def test_a_resume_where_nothing_waits(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Case 34: nothing is sent twice, and the next message is answered."""
+    to = someone()
+    chat, scene = await paused(client, openai_endpoint, to)
+    done = await chat.resume(APPROVE)
+    assert await chat.resume(APPROVE) == done
+    assert len(outbox.to(to)) == 1
+    assert len(scene.requests) == 2
+
+    fresh = await Chat.open(client, "human_in_the_loop")
+    with pytest.raises(Exception, match="input"):
+        await fresh.resume(APPROVE)
+    assert (await fresh.say("Hello"))[-1]["content"] == "You said: Hello"
+
+
+async def test_calls_that_need_no_review_do_not_pause(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    wanted = calls(
+        ("get_current_time", {"timezone": "UTC"}, "good"),
+        ("erase_everything", {}, "unknown"),
+        ("send_email", {"to": "bob@example.com"}, "misfit"),
+    )
+    scene = openai_endpoint.scene([wanted, "Done."])
+    messages = await (await Chat.open(client, "human_in_the_loop")).say(scene.marker)
+    time, unknown, misfit = tool_results(messages)
+    assert "UTC" in time
+    assert "erase_everything" in unknown
+    assert "subject" in misfit
+    assert messages[-1]["content"] == "Done."

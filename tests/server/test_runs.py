@@ -1,0 +1,142 @@
+"""Runs of the ReAct agent on the server: streaming, threads and the step budget."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from tests.server.chat import Chat, kinds, tool_results
+from tests.standins.openai_endpoint import OpenAIEndpoint, Scene
+from tests.standins.scripted_model import always_tool, calls, malformed_call
+
+WEATHER_AND_TIME = calls(
+    ("get_weather", {"location": "Jakarta"}, "w"),
+    ("get_current_time", {"timezone": "Asia/Tokyo"}, "t"),
+)
+
+
+async def test_two_tools_at_once(client: LangGraphClient, openai_endpoint: OpenAIEndpoint) -> None:
+    scene = openai_endpoint.scene([WEATHER_AND_TIME, "Warm, and late."])
+    chat = await Chat.open(client, "react")
+    messages = await chat.say(f"{scene.marker} Weather in Jakarta, time in Tokyo?")
+
+    weather, time = tool_results(messages)
+    assert kinds(messages) == ["human", "ai", "tool", "tool", "ai"]
+    assert "Jakarta" in weather
+    assert "°C" in weather
+    assert "Asia/Tokyo" in time
+    assert messages[-1]["content"] == "Warm, and late."
+    assert scene.requests[0].roles == ["system", "user"]
+    assert sorted(scene.requests[0].tool_names) == ["get_current_time", "get_weather"]
+
+
+async def test_streaming(client: LangGraphClient, openai_endpoint: OpenAIEndpoint) -> None:
+    scene = openai_endpoint.scene([WEATHER_AND_TIME, "One two three."])
+    tokens: list[str] = []
+    nodes: list[str] = []
+    async for part in client.runs.stream(
+        None,
+        "react",
+        input={"messages": [{"role": "user", "content": scene.marker}]},
+        stream_mode=["messages-tuple", "updates"],
+    ):
+        data: Any = part.data
+        if part.event == "messages" and data[0]["type"] == "AIMessageChunk":
+            tokens.append(data[0]["content"])
+        if part.event == "updates":
+            nodes += data
+    assert [token for token in tokens if token] == ["One", " two", " three."]
+    assert nodes == ["llm_call", "tool_node", "tool_node", "llm_call"]
+
+
+async def test_a_thread_remembers(client: LangGraphClient, openai_endpoint: OpenAIEndpoint) -> None:
+    scene = openai_endpoint.scene([WEATHER_AND_TIME, "First.", "Second."])
+    chat = await Chat.open(client, "react")
+    await chat.say(f"{scene.marker} one")
+    messages = await chat.say(f"{scene.marker} two")
+    assert kinds(messages) == ["human", "ai", "tool", "tool", "ai", "human", "ai"]
+    assert scene.requests[-1].roles == [
+        *("system", "user", "assistant", "tool", "tool", "assistant", "user")
+    ]
+
+
+async def test_malformed_arguments_are_answered_and_corrected(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    """Case 14."""
+    bad = malformed_call("get_current_time", '{"timezone": UTC}', "bad")
+    good = calls(("get_current_time", {"timezone": "UTC"}, "good"))
+    scene = openai_endpoint.scene([bad, good, "It is late."])
+    messages = await (await Chat.open(client, "react")).say(scene.marker)
+    refused, told = tool_results(messages)
+    assert "JSON" in refused
+    assert "UTC" in told
+    assert messages[-1]["content"] == "It is late."
+
+
+def endless(endpoint: OpenAIEndpoint, *, obeys: bool = True) -> Scene:
+    return endpoint.scene(always_tool("get_current_time", {"timezone": "UTC"}, obeys=obeys))
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_the_budget(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, obeys: bool
+) -> None:
+    """Cases 1, 2 and 3: rounds by limit, and the next turn on the same thread has as many."""
+
+    async def rounds(options: dict[str, Any]) -> list[int]:
+        scene = endless(openai_endpoint, obeys=obeys)
+        chat = await Chat.open(client, "react")
+        counts = [0]
+        for _ in range(2):
+            messages = await chat.say(scene.marker, **options)
+            assert messages[-1]["response_metadata"]["stop_reason"] == "step_limit"
+            assert messages[-1]["content"].strip()
+            assert not messages[-1]["tool_calls"]
+            assert scene.requests[-1].tool_choice == "none"
+            counts.append(len(tool_results(messages)) - sum(counts))
+        return counts[1:]
+
+    limits: list[dict[str, Any]] = [{"config": {"recursion_limit": n}} for n in (6, 7, 25, 100)]
+    counts = await asyncio.gather(*(rounds(options) for options in [*limits, {}]))
+    assert counts == [[2, 2], [2, 2], [11, 11], [11, 11], [11, 11]]
+
+
+async def rounds_of(client: LangGraphClient, scene: Scene, assistant: str, **options: Any) -> int:
+    messages = await (await Chat.open(client, assistant)).say(scene.marker, **options)
+    return len(tool_results(messages))
+
+
+async def test_whose_limit_holds(client: LangGraphClient, openai_endpoint: OpenAIEndpoint) -> None:
+    """Cases 4 and 5: the run's before the assistant's, and `configurable` is no place for it."""
+    scene = endless(openai_endpoint)
+    assistant = (await client.assistants.create("react", config={"recursion_limit": 9}))[
+        "assistant_id"
+    ]
+    try:
+        counts = await asyncio.gather(
+            rounds_of(client, scene, assistant),
+            rounds_of(client, scene, assistant, config={"recursion_limit": 7}),
+            rounds_of(client, scene, "react", config={"configurable": {"recursion_limit": 7}}),
+        )
+    finally:
+        await client.assistants.delete(assistant)
+    assert counts == [3, 2, 11]
+
+
+async def test_limits_that_are_none(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    """Case 5: 0 and less fail the run, and a text is refused; the thread works on."""
+    scene = endless(openai_endpoint)
+    chat = await Chat.open(client, "react")
+    for limit in (0, -1):
+        with pytest.raises(Exception, match="recursion_limit"):
+            await chat.say(scene.marker, config={"recursion_limit": limit})
+    with pytest.raises(httpx.HTTPStatusError, match="422"):
+        await chat.say(scene.marker, config={"recursion_limit": "x"})
+    assert not scene.requests
+    messages = await chat.say(scene.marker, config={"recursion_limit": 4})
+    assert messages[-1]["content"] == "Closing."
