@@ -58,14 +58,13 @@ def agent_builder() -> StateGraph[AgentState, None, Conversation, Conversation]:
     return StateGraph(AgentState, input_schema=Conversation, output_schema=Conversation)
 
 
-def check_names(tools: Sequence[BaseTool]) -> None:
-    """Refuse tools that a provider would refuse on the first call.
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names of tools that a provider would refuse on the first call.
 
     Raises:
         ValueError: If two tools have one name, or a name is not 1 to 64 letters, digits, `_`
             and `-`.
     """
-    names = [tool.name for tool in tools]
     for name in names:
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
             raise ValueError(f"{name!r} is no name for a tool: 1 to 64 letters, digits, _ and -.")
@@ -81,7 +80,7 @@ def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> Bou
     Raises:
         ValueError: If a name of a tool is taken twice, or is none that providers take.
     """
-    check_names(tools)
+    check_names([tool.name for tool in tools])
     if tools:
         return llm.bind_tools(tools, **options)
 
@@ -105,11 +104,14 @@ def make_llm_call(
     Returns:
         A node that adds the model's message to the history. On the last call that the step
         budget allows the message is an answer for certain, and carries
-        `response_metadata["stop_reason"] == "step_limit"`.
+        `response_metadata["stop_reason"] == "step_limit"`. It raises `ValueError` where there is
+        no message to answer.
     """
 
     async def llm_call(state: AgentState, config: RunnableConfig) -> Update:
         messages = state["messages"]
+        if not messages:
+            raise ValueError("This conversation is empty. Send a message before anything else.")
         limit = min(config["recursion_limit"], MAX_AGENT_STEPS)
         steps = steps_left(messages, state["remaining_steps"], limit, steps_per_tool_round)
         if is_spent(steps, steps_per_tool_round):

@@ -252,6 +252,8 @@ def _decision(given: dict[str, Any], call: ToolCall, policy: Policy) -> Decision
             f"Nothing was run. {kind!r} is no decision on {call['name']}; "
             f"it takes {', '.join(policy.allowed)}."
         )
+    if kind == "approve":
+        return {"type": kind}
     if kind == "edit":
         return {"type": kind, "args": _edited_args(given.get("edited_action"), call, policy.tool)}
     message = given.get("message") or ""

@@ -11,15 +11,15 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Checkpointer
 from pydantic import BaseModel, Field
-from tools.mail import send_email
 
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel
-from graphs.nodes import Agent
+from graphs.nodes import Agent, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn
 from graphs.state import Conversation
+from tools.mail import send_email
 from tools.weather import get_weather
 
 MAX_SUBAGENT_STEPS = 15
@@ -65,8 +65,15 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
     pauses for human review reach the thread of whoever called the tool.
 
     Raises:
-        ValueError: If the spec's name or description is empty, or its `interrupt_on` is wrong.
+        ValueError: If the spec's name is none that providers take, its description is empty, or
+            its `interrupt_on` is wrong.
     """
+    check_names([spec.name])
+    if not spec.description.strip():
+        raise ValueError(
+            f"The subagent {spec.name} has no description. It is all that the supervisor knows of "
+            "it: say which tasks it does, what it needs and what it returns."
+        )
     agent = _build_agent(spec, spec.llm or default_llm)
 
     async def delegate(query: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool, tool
+from langchain_core.tools import BaseTool, tool
 from langgraph.types import Command
 
 from graphs.history import NO_RESULT
@@ -179,10 +179,8 @@ async def test_the_history_is_appended_to_and_replaced_by_id() -> None:
 
 @pytest.mark.parametrize("name", ["", "has space", "ä", "x" * 65, "a.b"])
 def test_a_name_that_providers_refuse_is_an_error_at_build_time(name: str) -> None:
-    bad = StructuredTool.from_function(func=lambda: "", name="ok", description="d")
-    bad.name = name
     with pytest.raises(ValueError, match="is no name for a tool"):
-        check_names([bad])
+        check_names(["good", name])
 
 
 @BOTH

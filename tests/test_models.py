@@ -1,0 +1,214 @@
+"""The chat model that the environment names, against an endpoint over HTTP."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from graphs import models
+from graphs.models import EnvironmentModel, ModelError, settings_from_environment
+from tests.agents import Recorder, ask, react, results
+from tests.standins.openai_endpoint import (
+    API_KEY,
+    DROP,
+    DROP_IN_STREAM,
+    HANG,
+    MODEL,
+    Fault,
+    OpenAIEndpoint,
+    Scene,
+)
+from tests.standins.scripted_model import call, malformed_call
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIEndpoint]:
+    """An endpoint that the environment names, and that is not waited for longer than a second."""
+    monkeypatch.setattr(models, "PATIENCE", 1.0)
+    monkeypatch.setattr(models, "ATTEMPT", 0.4)
+    monkeypatch.setattr(models, "FIRST_PAUSE", 0.05)
+    with OpenAIEndpoint() as running:
+        monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        monkeypatch.setenv("AGENT_MODEL", f"openai:{MODEL}")
+        yield running
+
+
+async def say(scene: Scene, text: str = "hello") -> AIMessage:
+    return await EnvironmentModel().ainvoke([HumanMessage(f"{scene.marker} {text}")])
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "name", "expected"),
+    [
+        ("", "", "", None),
+        ("", "", "demo", None),
+        ("k", "", "demo", None),
+        ("k", "", "", ("gpt", None, "k")),
+        ("k\n", " ", "openai:gpt", ("gpt", None, "k")),
+        ("k", "", "gpt", ("gpt", None, "k")),
+        ("k", "http://x/v1", "llama3.2:3b", ("llama3.2:3b", "http://x/v1", "k")),
+        ("k", "http://x/v1", "openai:llama3.2:3b", ("llama3.2:3b", "http://x/v1", "k")),
+    ],
+)
+def test_what_the_environment_names(
+    key: str, url: str, name: str, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "DEFAULT_MODEL", "gpt")
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    monkeypatch.setenv("AGENT_MODEL", name)
+    assert settings_from_environment() == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AGENT_MODEL", "openai:gpt"), ("OPENAI_BASE_URL", "http://x/v1")]
+)
+async def test_a_missing_key_is_a_clear_error_and_never_the_demo_model(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 55: the graph was imported and built; only the run fails."""
+    monkeypatch.setenv(variable, value)
+    agent = react(EnvironmentModel(), [])
+    with pytest.raises(ModelError, match=f"{variable} is '{value}', but OPENAI_API_KEY is not set"):
+        await ask(agent, "hello")
+
+
+async def test_a_key_that_cannot_be_one_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret\x07ä")
+    with pytest.raises(ModelError) as error:
+        await EnvironmentModel().ainvoke("hello")
+    assert "secret" not in str(error.value)
+
+
+async def test_without_a_key_the_demo_model_answers() -> None:
+    answer = await EnvironmentModel().ainvoke("hello")
+    assert answer.response_metadata["model_name"] == "demo"
+    assert "OPENAI_API_KEY" in answer.text
+
+
+async def test_an_agent_works_with_the_endpoint(endpoint: OpenAIEndpoint) -> None:
+    scene = endpoint.scene(
+        [
+            malformed_call("work", "{oops", "1"),
+            call("work", {"text": "x"}),
+            "done",
+            lambda request: str(request.tool_choice),
+        ]
+    )
+    agent = react(EnvironmentModel(), [Recorder().tool("work")])
+    messages = await ask(agent, f"{scene.marker} go")
+    assert [r.status for r in results(messages)] == ["error", "success"]
+    assert messages[-1].text == "done"
+    config: Any = {"configurable": {"thread_id": "2"}, "recursion_limit": 2}
+    assert (await ask(agent, f"{scene.marker} go", config))[-1].text == "none"
+    assert not endpoint.refusals
+
+
+@pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(503), DROP, HANG])
+async def test_a_passing_fault_is_waited_out(endpoint: OpenAIEndpoint, fault: Fault) -> None:
+    scene = endpoint.scene([fault, "at last"])
+    assert (await say(scene)).text == "at last"
+    assert len(scene.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(429), "answered 429"),
+        (Fault(500), "answered 500"),
+        (DROP, "could not be reached"),
+        (HANG, "did not answer"),
+    ],
+)
+async def test_a_lasting_fault_ends_in_one_clear_line(
+    endpoint: OpenAIEndpoint, fault: Fault, said: str
+) -> None:
+    scene = endpoint.scene(lambda _: fault)
+    begun = time.monotonic()
+    with pytest.raises(ModelError) as error:
+        await say(scene)
+    assert time.monotonic() - begun < models.PATIENCE + 0.5
+    assert len(scene.requests) > 1
+    line = str(error.value)
+    assert line.startswith(f"The chat model 'scripted' at {endpoint.url} {said}")
+    assert "send a new message" in line
+    assert "\n" not in line
+    assert API_KEY not in line
+
+
+async def test_the_next_message_works_after_the_model_failed(endpoint: OpenAIEndpoint) -> None:
+    scene = endpoint.scene([Fault(400), "better"])
+    agent = react(EnvironmentModel(), [])
+    with pytest.raises(ModelError):
+        await ask(agent, f"{scene.marker} go")
+    assert (await ask(agent, f"{scene.marker} again"))[-1].text == "better"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_what_will_not_pass_is_not_asked_again(endpoint: OpenAIEndpoint, status: int) -> None:
+    scene = endpoint.scene([Fault(status)])
+    with pytest.raises(ModelError, match=f"answered {status}"):
+        await say(scene)
+
+
+async def test_a_wrong_key_is_not_repeated(
+    endpoint: OpenAIEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong-key")
+    with pytest.raises(ModelError, match="answered 401") as error:
+        await EnvironmentModel().ainvoke("hello")
+    assert "wrong-key" not in str(error.value)
+
+
+async def test_retry_after_is_respected(endpoint: OpenAIEndpoint) -> None:
+    scene = endpoint.scene([Fault(429, retry_after=0.0), Fault(429, retry_after=5.0)])
+    begun = time.monotonic()
+    with pytest.raises(ModelError, match="answered 429"):
+        await say(scene)
+    assert time.monotonic() - begun < 1, "waiting longer than the patience allows is pointless"
+    assert len(scene.requests) == 2
+
+
+async def test_a_stream_that_breaks_off_is_an_error_and_not_asked_again(
+    endpoint: OpenAIEndpoint,
+) -> None:
+    scene = endpoint.scene([DROP_IN_STREAM])
+    with pytest.raises(ModelError, match="could not be reached"):
+        await say(scene)
+
+
+@pytest.mark.parametrize("url", ["localhost:1", "http://127.0.0.1:1/v1"])
+async def test_an_endpoint_that_is_not_there(
+    endpoint: OpenAIEndpoint, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ModelError, match="could not be reached"):
+        await EnvironmentModel().ainvoke("hello")
+
+
+def test_each_event_loop_has_a_model_of_its_own(endpoint: OpenAIEndpoint) -> None:
+    """Connections are bound to a loop: sharing them is an error on the second loop."""
+    scene = endpoint.scene(lambda _: "hello")
+    for _ in range(3):
+        assert asyncio.run(say(scene)).text == "hello"
+
+
+async def test_a_model_is_built_once_for_each_setting(
+    endpoint: OpenAIEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_from_environment()
+    assert settings
+    assert models.chat_model(settings) is models.chat_model(settings)
+    monkeypatch.setenv("AGENT_MODEL", "other")
+    other = settings_from_environment()
+    assert other
+    assert models.chat_model(other) is not models.chat_model(settings)
+
+
+def test_the_agents_are_async_only() -> None:
+    with pytest.raises(NotImplementedError, match="ainvoke"):
+        EnvironmentModel().invoke("hello")
