@@ -224,6 +224,41 @@ async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
             assert "no session with the mail server" in await send_in_vain()
 
 
+@pytest.mark.parametrize("tls", ["none", "starttls", "tls"])
+async def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tls: str) -> None:
+    monkeypatch.setattr(mail, "SMTP_SECONDS", 0.2)
+    monkeypatch.setenv("SMTP_HOST", "127.0.0.1")
+    monkeypatch.setenv("SMTP_TLS", tls)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("SMTP_PORT", str(silent.getsockname()[1]))
+        async with asyncio.timeout(5):
+            assert "timed out" in (await send_in_vain()).lower()
+
+
+@pytest.mark.parametrize(("mode", "configured"), [("none", "tls"), ("starttls", "none")])
+async def test_a_server_with_another_mode_of_tls(
+    monkeypatch: pytest.MonkeyPatch, mode: str, configured: str
+) -> None:
+    monkeypatch.setattr(mail, "SMTP_SECONDS", 2)
+    with MailServer(mode) as server:  # type: ignore[arg-type]
+        point_to(server, monkeypatch, SMTP_TLS=configured)
+        await send_in_vain()
+        assert not server.received
+
+
+async def test_a_cancelled_run_does_not_wait_for_the_server(server: MailServer) -> None:
+    server.hang_at = "RCPT"
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(0.2)
+    sending.cancel()
+    done, _ = await asyncio.wait([sending], timeout=1)
+    assert done
+    assert sending.cancelled()
+    assert not server.received
+    server.hang_at = None
+    assert "sent by" in await send()
+
+
 @pytest.mark.parametrize("host", ["mail.example.com", "a..b", "x" * 300])
 async def test_a_server_whose_name_nobody_knows(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     def no_lookup(name: str, *args: object, **kwargs: object) -> None:

@@ -46,8 +46,6 @@ def service(
     running_service.reset()
     for variable in URL_VARIABLES:
         monkeypatch.setenv(variable, running_service.url)
-    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(weather, "RETRY_AFTER_SECONDS", (0.001, 0.001))
     yield running_service
     running_service.reset()

@@ -393,6 +393,9 @@ async def session(settings: Settings, server: str) -> AsyncIterator[aiosmtplib.S
         ) from problem
     try:
         yield client
+    except asyncio.CancelledError:
+        client.close()
+        raise
     finally:
         with suppress(aiosmtplib.SMTPException, OSError):
             await client.quit(timeout=QUIT_SECONDS)
