@@ -13,6 +13,7 @@ import json
 import mailbox
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,9 @@ Decide = Callable[[Json, Json], Json | None]
 COMMAND = "python client.py"
 DEFAULT_URL = "http://127.0.0.1:2024"
 PAGE = 100
+NO_SERVER = (
+    "No answer from a LangGraph server ({}). Start one with `make dev`, or name another with --url."
+)
 NOT_ONE_THREAD = "{} threads wait for a human, so nothing was sent. `review` lists them: name one."
 ENDLESS = "Check the time in UTC again and again and never stop."
 BUDGET_RULE = """\
@@ -88,8 +92,7 @@ def explained(error: BaseException) -> str:
     if isinstance(error, APIStatusError):
         return f"The server refused this ({error.status_code}): {error.message}"
     if isinstance(error, httpx.TransportError | httpx.InvalidURL):
-        start = "Start one with `make dev`, or name another with --url."
-        return f"No answer from a LangGraph server ({error}). {start}"
+        return NO_SERVER.format(error)
     return ""
 
 
@@ -188,9 +191,20 @@ def demo(
 
 
 def connect(url: str) -> "Client":
+    """Return the SDK's client, once somebody listens at the address.
+
+    The SDK alone would try for eight seconds before it says that nobody does.
+    """
     from langgraph_sdk import get_sync_client
 
-    return get_sync_client(url=url)
+    client = get_sync_client(url=url)
+    address = client.http.client.base_url
+    try:
+        port = address.port or (443 if address.scheme == "https" else 80)
+        socket.create_connection((address.host, port), timeout=5).close()
+    except OSError as error:
+        raise ClientError(NO_SERVER.format(error)) from None
+    return client
 
 
 def new_thread(client: "Client") -> str:

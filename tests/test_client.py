@@ -271,9 +271,9 @@ class SwallowingServer:
         monkeypatch.setattr(client, "pending", lambda *_: next(answers))
         monkeypatch.setattr(client, "resume_with", lambda _, __, resume: self.sent.append(resume))
 
-    def answer(self) -> None:
+    def answer(self, *, again: bool = False) -> None:
         fake: Any = None
-        client.answer(fake, "t1", [interrupt()], client.decision("approve"), again=False)
+        client.answer(fake, "t1", [interrupt()], client.decision("approve"), again=again)
 
 
 def test_a_swallowed_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +295,79 @@ def test_a_review_that_comes_after_is_not_answered_unseen(monkeypatch: pytest.Mo
     server = SwallowingServer(monkeypatch, [interrupt()], [interrupt(id="i2")])
     server.answer()
     assert [list(resume) for resume in server.sent] == [["i1"]]
+
+
+def test_a_human_is_asked_again_after_a_bad_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case 30: the request comes back with an error, under a new id."""
+    refused = interrupt(REQUEST | {"error": "one decision is missing"}, id="i2")
+    server = SwallowingServer(monkeypatch, [interrupt()], [refused], [refused], [])
+    server.answer(again=True)
+    assert [list(resume) for resume in server.sent] == [["i1"], ["i2"]]
+    assert "one decision is missing" in capsys.readouterr().out
+
+
+def test_a_script_is_told_that_its_answer_was_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = interrupt(REQUEST | {"error": "one decision is missing"}, id="i2")
+    server = SwallowingServer(monkeypatch, [interrupt()], [refused])
+    with pytest.raises(ClientError, match="not accepted"):
+        server.answer()
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[str]:
+    """Let a human type these lines; return the questions they are asked."""
+    questions: list[str] = []
+    given = iter(lines)
+
+    def prompt(text: str, default: str | None = None, **_: Any) -> str:
+        questions.append(text)
+        line = next(given)
+        return line or default or ""
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    return questions
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["approve"], {"type": "approve"}),
+        (["re", "rejec", ""], {"type": "reject"}),
+        (["res", "I did it."], {"type": "respond", "message": "I did it."}),
+        (["later"], None),
+        (
+            ["", "x", "EDIT", "", "New", "2"],
+            client.edited(EMAIL, {"subject": "New", "copies": 2}),
+        ),
+    ],
+)
+def test_what_a_human_types(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: Any
+) -> None:
+    questions = typed(monkeypatch, *lines)
+    assert client.ask_human(EMAIL, ALL) == expected
+    assert len(questions) == len(lines)
+
+
+def test_only_what_is_allowed_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = typed(monkeypatch, "edit", "approve")
+    config = ALL | {"allowed_decisions": ["approve", "reject"]}
+    assert client.ask_human(EMAIL, config) == {"type": "approve"}
+    assert questions == ["send_email: approve, reject, later?"] * 2
+
+
+@pytest.mark.parametrize("editor", ["no-such-editor-here", "false"])
+def test_an_editor_that_fails(monkeypatch: pytest.MonkeyPatch, editor: str) -> None:
+    monkeypatch.setenv("EDITOR", editor)
+    with pytest.raises(ClientError, match="EDITOR"):
+        client.in_editor("text")
+
+
+@pytest.mark.parametrize("text", ["one line", "two\nlines", "ends\n", ""])
+def test_an_editor_that_changes_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    assert client.in_editor(text) == text
 
 
 def test_help_does_not_wait_for_the_sdk() -> None:
