@@ -106,44 +106,46 @@ async def test_a_run_is_cancelled_in_its_tool(
     assert "No result" in scene.requests[-1].messages[3]["content"]
 
 
-@pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 async def test_a_message_is_typed_during_a_run(
-    client: LangGraphClient,
-    openai_endpoint: OpenAIEndpoint,
-    silent_weather: WeatherService,
-    strategy: Literal["interrupt", "rollback"],
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, silent_weather: WeatherService
 ) -> None:
-    scene = openai_endpoint.scene([call("get_weather", {"location": "Paris"}), "Here I am."])
-    chat = await Chat.open(client, "react")
-    await client.runs.create(chat.thread, "react", input=user(scene.marker))
-    await until(lambda: bool(silent_weather.requests), "the tool's request")
-    messages = await chat.say(scene.marker, multitask_strategy=strategy)
-    assert messages[-1]["content"] == "Here I am."
+    async def typed(strategy: Literal["interrupt", "rollback"]) -> list[str]:
+        scene = openai_endpoint.scene([call("get_weather", {"location": "Paris"}), "Here I am."])
+        chat = await Chat.open(client, "react")
+        await client.runs.create(chat.thread, "react", input=user(scene.marker))
+        await until(lambda: len(silent_weather.requests) == 2, "both tools' requests")
+        messages = await chat.say(scene.marker, multitask_strategy=strategy)
+        assert messages[-1]["content"] == "Here I am."
+        return scene.requests[-1].roles
+
+    interrupted, rolled_back = await asyncio.gather(typed("interrupt"), typed("rollback"))
+    assert interrupted == ["system", "user", "assistant", "tool", "user"]
+    assert rolled_back == ["system", "user"]
 
 
-@pytest.mark.parametrize("agent", ["human_in_the_loop", "subagents"])
 async def test_a_message_is_typed_during_a_review(
-    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox, agent: str
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
 ) -> None:
     """Cases 11 and 12: the call gets a result in its place, and is not executed, then or later."""
-    to = f"typed-{agent}@example.com"
-    email = call("send_email", {"to": to, "subject": "x", "body": "x"})
-    inner = openai_endpoint.scene([email])
-    first = email if agent == "human_in_the_loop" else delegation(inner.marker)
-    scene = openai_endpoint.scene([first, "What else?"])
-    chat = await Chat.open(client, agent)
-    await chat.say(scene.marker)
-    stale = await chat.review()
 
-    assert (await chat.say(f"{scene.marker} Leave it."))[-1]["content"] == "What else?"
-    assert scene.requests[-1].roles == ["system", "user", "assistant", "tool", "user"]
-    assert await chat.pending() == []
-    await chat.resume({stale["id"]: APPROVE})
-    assert outbox.to(to) == []
+    async def typed(agent: str) -> None:
+        to = f"typed-{agent}@example.com"
+        email = call("send_email", {"to": to, "subject": "x", "body": "x"})
+        inner = openai_endpoint.scene([email])
+        delegation = call("email_agent", {"query": inner.marker})
+        first = email if agent == "human_in_the_loop" else delegation
+        scene = openai_endpoint.scene([first, "What else?"])
+        chat = await Chat.open(client, agent)
+        await chat.say(scene.marker)
+        stale = await chat.review()
 
+        assert (await chat.say(f"{scene.marker} Leave it."))[-1]["content"] == "What else?"
+        assert scene.requests[-1].roles == ["system", "user", "assistant", "tool", "user"]
+        assert await chat.pending() == []
+        await chat.resume({stale["id"]: APPROVE})
+        assert outbox.to(to) == []
 
-def delegation(query: str) -> Any:
-    return call("email_agent", {"query": query})
+    await asyncio.gather(typed("human_in_the_loop"), typed("subagents"))
 
 
 def user(text: str) -> dict[str, Any]:

@@ -89,28 +89,23 @@ async def test_edit(
     assert "edited" in tool_results(messages)[0]
 
 
-@pytest.mark.parametrize(
-    ("decision", "result"),
-    [
-        ({"type": "reject", "message": "Not before Monday."}, "Not before Monday."),
-        ({"type": "reject"}, "reject"),
-        ({"type": "respond", "message": "I told her myself."}, "I told her myself."),
-    ],
-)
 async def test_the_call_does_not_run(
-    client: LangGraphClient,
-    openai_endpoint: OpenAIEndpoint,
-    outbox: Outbox,
-    decision: dict[str, Any],
-    result: str,
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
 ) -> None:
-    to = someone()
-    chat, scene = await paused(client, openai_endpoint, to)
-    messages = await chat.resume(decide(decision))
-    assert outbox.to(to) == []
-    assert result in tool_results(messages)[0]
-    assert result in scene.requests[-1].messages[-1]["content"]
-    assert messages[-1]["content"] == "Done."
+    async def answered(decision: dict[str, Any], result: str) -> None:
+        to = someone()
+        chat, scene = await paused(client, openai_endpoint, to)
+        messages = await chat.resume(decide(decision))
+        assert outbox.to(to) == []
+        assert result in tool_results(messages)[0]
+        assert result in scene.requests[-1].messages[-1]["content"]
+        assert messages[-1]["content"] == "Done."
+
+    await asyncio.gather(
+        answered({"type": "reject", "message": "Not before Monday."}, "Not before Monday."),
+        answered({"type": "reject"}, "reject"),
+        answered({"type": "respond", "message": "I told her myself."}, "I told her myself."),
+    )
 
 
 async def test_each_decision_meets_its_own_call(
@@ -164,13 +159,16 @@ async def test_bad_answers_ask_again(
     assert outbox.to(to) == outbox.to(other) == []
 
 
+NO_ANSWERS: list[Any] = [None, {}]
+
+
 async def test_nothing_is_no_answer(
     client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
 ) -> None:
     """Case 24: a null or empty answer and a null input run nothing, and the review waits on."""
     to = someone()
     chat, _ = await paused(client, openai_endpoint, to)
-    for nothing in (None, {}):
+    for nothing in NO_ANSWERS:
         await chat.resume(nothing)
         assert len(await chat.pending()) == 1
     await client.runs.wait(chat.thread, chat.agent, input=None)
@@ -204,7 +202,7 @@ async def test_a_resume_where_nothing_waits(
     assert len(scene.requests) == 2
 
     fresh = await Chat.open(client, "human_in_the_loop")
-    with pytest.raises(Exception, match="input"):
+    with pytest.raises(Exception, match=r"NoneType|empty"):  # the server's own, before any node
         await fresh.resume(APPROVE)
     assert (await fresh.say("Hello"))[-1]["content"] == "You said: Hello"
 
