@@ -16,7 +16,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from graphs.demo_model import DemoChatModel
-from tools.http_client import per_event_loop
+from tools.http_client import per_event_loop, ssl_context
 
 DEFAULT_MODEL = "gpt-5-mini"
 PATIENCE = 60.0
@@ -128,7 +128,9 @@ def chat_model(settings: Settings) -> BaseChatModel:
             # Streamed, the endpoint's answer begins at once, however long it gets.
             streaming=True,
             max_retries=0,
-            http_async_client=PatientClient(timeout=httpx.Timeout(120, connect=10)),
+            http_async_client=PatientClient(
+                timeout=httpx.Timeout(120, connect=10), verify=ssl_context()
+            ),
         )
     return models[settings]
 
