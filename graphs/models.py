@@ -114,27 +114,6 @@ def settings_from_environment() -> Settings | None:
     return Settings(name.removeprefix("openai:") or DEFAULT_MODEL, url or None, key)
 
 
-_models: Callable[[], dict[Settings, BaseChatModel]] = per_event_loop(dict)
-
-
-def chat_model(settings: Settings) -> BaseChatModel:
-    """The chat model of the running event loop: its connections are bound to that loop."""
-    models = _models()
-    if settings not in models:
-        models[settings] = ChatOpenAI(
-            model=settings.name,
-            base_url=settings.base_url,
-            api_key=SecretStr(settings.api_key),
-            # Streamed, the endpoint's answer begins at once, however long it gets.
-            streaming=True,
-            max_retries=0,
-            http_async_client=PatientClient(
-                timeout=httpx.Timeout(120, connect=10), verify=ssl_context()
-            ),
-        )
-    return models[settings]
-
-
 class PatientClient(httpx.AsyncClient):
     """Asks again, with backoff, an endpoint that is overloaded (429), broken (5xx) or silent.
 
@@ -202,3 +181,26 @@ def explained(error: Exception, settings: Settings) -> str:
     return (
         f"{line}. Check OPENAI_BASE_URL, AGENT_MODEL and OPENAI_API_KEY, then send a new message."
     )
+
+
+_client = per_event_loop(
+    lambda: PatientClient(timeout=httpx.Timeout(120, connect=10), verify=ssl_context()),
+    close=lambda client: client.aclose(),
+)
+_models: Callable[[], dict[Settings, BaseChatModel]] = per_event_loop(dict)
+
+
+def chat_model(settings: Settings) -> BaseChatModel:
+    """The chat model of the running event loop: its connections are bound to that loop."""
+    models = _models()
+    if settings not in models:
+        models[settings] = ChatOpenAI(
+            model=settings.name,
+            base_url=settings.base_url,
+            api_key=SecretStr(settings.api_key),
+            # Streamed, the endpoint's answer begins at once, however long it gets.
+            streaming=True,
+            max_retries=0,
+            http_async_client=_client(),
+        )
+    return models[settings]

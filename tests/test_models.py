@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,6 +196,16 @@ def test_each_event_loop_has_a_model_of_its_own(endpoint: OpenAIEndpoint) -> Non
     scene = endpoint.scene(lambda _: "hello")
     for _ in range(3):
         assert asyncio.run(say(scene)).text == "hello"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the files in /proc")
+def test_many_event_loops_leave_no_connections_behind(endpoint: OpenAIEndpoint) -> None:
+    scene = endpoint.scene(lambda _: "hello")
+    asyncio.run(say(scene))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(30):
+        asyncio.run(say(scene))
+    assert len(list(Path("/proc/self/fd").iterdir())) < before + 10
 
 
 async def test_a_model_is_built_once_for_each_setting(
