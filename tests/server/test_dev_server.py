@@ -1,6 +1,5 @@
 """The server of one command: hermetic, and gone when the command is."""
 
-import json
 import os
 import signal
 import subprocess
@@ -73,11 +72,9 @@ def test_ctrl_c_stops_all() -> None:
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     config = tmp_path / "langgraph.json"
-    config.write_text(
-        json.dumps({"dependencies": ["."], "graphs": {"x": "./missing.py:graph"}}), "utf-8"
-    )
+    config.write_text('{"dependencies": ["."], "graphs": {}}', "utf-8")
     with (
-        pytest.raises(DevServerError, match=r"missing\.py"),
+        pytest.raises(DevServerError, match="graphs"),
         langgraph_dev(config, {}, tmp_path / "server.log"),
     ):
         pytest.fail("it started")

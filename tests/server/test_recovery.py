@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
 
 from tests.server.chat import APPROVE, Chat, Outbox
@@ -35,28 +36,25 @@ def silent_weather(weather_service: WeatherService) -> Iterator[WeatherService]:
     weather_service.reset()
 
 
-async def test_the_endpoint_refuses_the_key(
+async def test_the_endpoint_refuses(
     client: LangGraphClient, openai_endpoint: OpenAIEndpoint
 ) -> None:
-    scene = openai_endpoint.scene([Fault(status=401), "Now it works."])
-    chat = await Chat.open(client, "react")
-    with pytest.raises(Exception, match="401"):
-        await chat.say(scene.marker)
-    assert await chat.status() == "error"
-    assert (await chat.say(scene.marker))[-1]["content"] == "Now it works."
-    assert scene.requests[-1].roles == ["system", "user", "user"]
+    """Case 47: the run fails with the reason, at once or after a round; the thread works on."""
 
+    async def fails(reason: int, *before: AIMessage, roles: list[str]) -> None:
+        scene = openai_endpoint.scene([*before, Fault(status=reason), "Now it works."])
+        chat = await Chat.open(client, "react")
+        with pytest.raises(Exception, match=str(reason)):
+            await chat.say(scene.marker)
+        assert await chat.status() == "error"
+        assert (await chat.say(scene.marker))[-1]["content"] == "Now it works."
+        assert scene.requests[-1].roles == roles
 
-async def test_the_endpoint_fails_after_a_tool_round(
-    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
-) -> None:
     time_in_utc = call("get_current_time", {"timezone": "UTC"})
-    scene = openai_endpoint.scene([time_in_utc, Fault(status=400), "Now it works."])
-    chat = await Chat.open(client, "react")
-    with pytest.raises(Exception, match="400"):
-        await chat.say(scene.marker)
-    assert (await chat.say(scene.marker))[-1]["content"] == "Now it works."
-    assert scene.requests[-1].roles == ["system", "user", "assistant", "tool", "user"]
+    await asyncio.gather(
+        fails(401, roles=["system", "user", "user"]),
+        fails(400, time_in_utc, roles=["system", "user", "assistant", "tool", "user"]),
+    )
 
 
 async def test_a_passing_fault_is_not_noticed(
