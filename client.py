@@ -45,18 +45,19 @@ PAGE = 100
 NO_SERVER = (
     "No answer from a LangGraph server ({}). Start one with `make dev`, or name another with --url."
 )
-NOT_ONE_THREAD = "{} threads wait for a human, so nothing was sent. `review` lists them: name one."
 ENDLESS = "Check the time in UTC again and again and never stop."
-BUDGET_RULE = """\
-A tool round is two steps, and one step is kept for the answer. A limit above the deployment's
-maximum (MAX_AGENT_STEPS, 25 unless it is set) gives no more than that maximum."""
+BUDGET_RULE = (
+    "A tool round is two steps, and one step is kept for the answer. A limit above the "
+    "deployment's maximum (MAX_AGENT_STEPS, 25 unless it is set) gives no more than that maximum."
+)
 DEMO_QUESTION = "What is the weather in Jakarta and what time is it in Tokyo?"
 DEMO_EMAIL = "Email bob@example.com that the meeting moved to 3 pm."
 DEMO_TASKS = (
     "Find the weather in Jakarta and in Paris, and email bob@example.com that the report is ready."
 )
 
-out = Console(highlight=False, soft_wrap=True)
+# At a terminal lines are wrapped between words; anywhere else each stays whole.
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 
@@ -162,7 +163,8 @@ def review(
     elif len(waiting) == 1:
         answer(client, *waiting.popitem(), decide, again=False)
     else:
-        raise ClientError(NOT_ONE_THREAD.format(len(waiting)))
+        found = "Several threads wait: name one" if waiting else "Nothing waits for a human"
+        raise ClientError(f"{found}. Nothing was sent. `{COMMAND} review` lists what waits.")
 
 
 @app.command()
@@ -236,7 +238,8 @@ def find_thread(client: "Client", thread: str) -> Json:
 def ask_in(client: "Client", thread: str, agent: str, text: str, steps: int | None = None) -> None:
     """Send the user's words, and show the agent at work until it answers or pauses."""
     config = {"recursion_limit": steps} if steps else None
-    watch(client, thread, agent, "cancel", agent, input=user_says(text), config=config)
+    transcript = Transcript(agent)
+    watch(client, thread, agent, transcript, "cancel", input=user_says(text), config=config)
 
 
 def user_says(text: str) -> Json:
@@ -247,8 +250,8 @@ def watch(
     client: "Client",
     thread: str,
     agent: str,
+    transcript: "Transcript",
     on_disconnect: "DisconnectMode",
-    name: str,
     **run: Any,
 ) -> None:
     """Start a run and show what it does as it comes.
@@ -257,20 +260,20 @@ def watch(
         client: the SDK's client.
         thread: the thread's id.
         agent: a graph's name, or an assistant's id.
+        transcript: what shows the run.
         on_disconnect: what becomes of the run when nobody watches any more, as after Ctrl-C.
-        name: what the agent is called on the screen.
         run: the `input` or the `command`, and other options of `client.runs.stream`.
 
     Raises:
         ClientError: the run failed, or the user stopped watching.
     """
-    transcript = Transcript(name)
     try:
         for part in client.runs.stream(
             thread,
             agent,
             stream_mode=["messages-tuple", "updates", "tasks"],
             stream_subgraphs=True,
+            stream_resumable=True,  # the SDK reconnects, and misses nothing
             multitask_strategy="reject",
             on_disconnect=on_disconnect,
             **run,
@@ -278,7 +281,7 @@ def watch(
             transcript.show(part.event, part.data)
     except KeyboardInterrupt:
         run_now = "stops too" if on_disconnect == "cancel" else "goes on at the server"
-        go_on = f'{COMMAND} ask {name} "..." --thread {thread}'
+        go_on = f'{COMMAND} ask {transcript.name} "..." --thread {thread}'
         raise ClientError(f"Stopped watching; the run {run_now}. Go on: {go_on}") from None
     finally:
         transcript.end_line()
@@ -346,7 +349,7 @@ def answer(
     before = {review["id"] for review in pending(client, thread)}
     if not before >= resume.keys():
         raise ClientError("Somebody else answered first, so nothing was sent. See: review THREAD")
-    resume_with(client, thread, resume)
+    resume_with(client, thread, reviews, resume)
     after = pending(client, thread)
     if resume.keys() & {review["id"] for review in after}:
         raise ClientError("The server did not take the answer: the review still waits.")
@@ -358,14 +361,26 @@ def answer(
         raise ClientError("The answer was not accepted (see above). The review waits again.")
 
 
-def resume_with(client: "Client", thread: str, resume: Json) -> None:
-    """Answer interrupts by their ids, and show how the agent goes on."""
+def resume_with(client: "Client", thread: str, reviews: Sequence[Json], resume: Json) -> None:
+    """Answer reviews by their ids, and show how the agent goes on."""
     metadata = find_thread(client, thread)["metadata"]
     agent = metadata.get("assistant_id") or metadata["graph_id"]
-    name = metadata.get("graph_id") or agent
-    command = {"resume": resume}
-    say("\nanswer", json.dumps(command, ensure_ascii=False))
-    watch(client, thread, agent, "continue", name, command=command, durability="sync")
+    actions = [action for review in reviews for action, _ in actions_of(review["value"])]
+    reviewed = {action["id"]: action["args"] for action in actions if "id" in action}
+    transcript = Transcript(metadata.get("graph_id") or agent, reviewed)
+    run: Json = {"command": {"resume": resume}, "config": same_budget(client, thread)}
+    say("\nanswer", json.dumps(run["command"], ensure_ascii=False))
+    watch(client, thread, agent, transcript, "continue", durability="sync", **run)
+
+
+def same_budget(client: "Client", thread: str) -> Json | None:
+    """Return the config of a run that goes on with the turn of the thread's last run.
+
+    The server keeps no `recursion_limit` from one run to the next.
+    """
+    run: Any = next(iter(client.runs.list(thread, limit=1)), {})
+    limit = ((run.get("kwargs") or {}).get("config") or {}).get("recursion_limit")
+    return {"recursion_limit": limit} if limit else None
 
 
 def answer_to(request: Any, decide: Decide) -> Json | None:
@@ -461,10 +476,11 @@ def json_object(text: str) -> Json:
 
 def ask_human(action: Json, config: Json) -> Json | None:
     """Ask at the terminal for the decision on one action."""
+    say("\nabout", written(action))
     choices = [*allowed(config), "later"]
     kind = ""
     while kind not in choices:
-        typed = typer.prompt(f"{clean(action['name'])}: {', '.join(choices)}?").strip().lower()
+        typed = typer.prompt(f"Decide: {', '.join(choices)}?").strip().lower()
         matches = [choice for choice in choices if typed and choice.startswith(typed)]
         kind = matches[0] if len(matches) == 1 else typed
     if kind == "later":
@@ -473,14 +489,19 @@ def ask_human(action: Json, config: Json) -> Json | None:
         return edited(action, {name: ask_value(name, old) for name, old in action["args"].items()})
     if kind not in ("reject", "respond"):
         return {"type": kind}
-    return with_message(kind, typer.prompt("Why" if kind == "reject" else "Answer", default=""))
+    return with_message(kind, typed_line("Why" if kind == "reject" else "Answer"))
+
+
+def typed_line(question: str) -> str:
+    line: str = typer.prompt(question, default="", show_default=False)
+    return line
 
 
 def ask_value(name: str, old: Any) -> Any:
     """Ask for an argument's new value, with the old one offered."""
     text = old if isinstance(old, str) else json.dumps(old, ensure_ascii=False)
     say(name, text)
-    typed = typer.prompt("  Enter keeps it, ! opens your editor, or type a new value", default="")
+    typed = typed_line("  Enter keeps it, ! opens your editor, or type a new value")
     if not typed:
         return old
     if typed == "!":
@@ -576,8 +597,11 @@ class Transcript:
     streamed already, under the same id, and the replacement comes in `updates` only.
     """
 
-    def __init__(self, agent: str) -> None:
-        self.agents = {"": agent}  # by namespace: the calls that a subagent works for
+    def __init__(self, name: str, reviewed: Json | None = None) -> None:
+        """Take the agent's name, and by id the arguments of calls that a human has just seen."""
+        self.name = name
+        self.agents = {"": name}  # by namespace; a subagent is named by the call it works for
+        self.reviewed = reviewed or {}
         self.known_calls: dict[tuple[str, str], Any] = {}
         self.line = ""
 
@@ -607,9 +631,9 @@ class Transcript:
     def write(self, chunk: Json) -> None:
         text = text_of(chunk) if chunk["type"].lower().startswith("ai") else ""
         if text and not self.line:
-            out.print(Text(f"{clean(self.agents[''])}  ", style="bold cyan"), end="")
+            out.print(Text(f"{clean(self.name)}  ", style="bold cyan"), end="")
         self.line += text
-        out.print(Text(clean(text)), end="")
+        out.print(Text(clean(text)), end="", soft_wrap=True)
 
     def end_line(self) -> None:
         if self.line:
@@ -639,7 +663,7 @@ class Transcript:
     def show_calls(self, agent: str, namespace: str, calls: Sequence[Json], indent: int) -> None:
         for call in calls:
             key = (namespace, call["id"])
-            known = self.known_calls.get(key)
+            known = self.known_calls.get(key, self.reviewed.get(call["id"]))
             self.known_calls[key] = call["args"]
             if known is None:
                 say(f"{agent} calls", written(call), indent=indent)
@@ -662,7 +686,8 @@ def show_reviews(thread: str, reviews: Sequence[Json]) -> None:
     for review in reviews:
         out.print()
         out.rule(Text("Waits for a human", style="bold yellow"), align="left", style="yellow")
-        say("thread", f"{thread}  review {review['id']}")
+        say("thread", thread)
+        say("review", review["id"])
         if error := error_of(review):
             say("the last answer was not accepted", error, "red")
         for action, config in actions_of(review["value"]):
@@ -712,7 +737,7 @@ def show_budget(client: "Client") -> None:
     limits = (6, 7, 25, 100)
     with ThreadPoolExecutor(len(limits)) as pool:
         runs = list(pool.map(lambda limit: endless_run(client, limit), limits))
-    table = Table("recursion_limit", "tool calls asked for", "tool rounds run", "ended with")
+    table = Table("recursion_limit", "tool calls", "rounds run", "ended with")
     for limit, messages in zip(limits, runs, strict=True):
         rounds = [calls for message in messages if (calls := calls_of(message))]
         table.add_row(
@@ -785,7 +810,7 @@ def demo_subagents(client: "Client", outbox: Path) -> None:
     heading(
         "4. Subagents: parallel work, with a review inside",
         "A supervisor hands out three tasks at once. The email waits for a human; the other two "
-        "are done\nmeanwhile, and are not done again after the answer.",
+        "are done meanwhile, and are not done again after the answer.",
     )
     thread = demo_email(client, "subagents", DEMO_TASKS, outbox, decision("approve"), 1)
     claim(most_calls(client, thread) > 1, "the supervisor did not hand out tasks at once.")
@@ -814,7 +839,7 @@ def demo_email(
     answer(client, thread, reviews, decide, again=False)
     claim(not pending(client, thread), "the agent waits for another review.")
     landed = [mail for key, mail in emails_in(outbox).items() if key not in before]
-    say(f"\nlanded in {outbox.name}", "\n".join(landed) or "nothing", "green")
+    say(f"\nlanded in {outbox.name}", "".join(f"\n{mail}" for mail in landed) or "nothing", "green")
     claim(
         len(landed) == mails,
         f"{len(landed)} emails landed in {outbox.absolute()}, not {mails}. If the server writes "

@@ -125,6 +125,15 @@ def test_an_edited_call_is_shown_as_a_change(capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_a_call_that_a_human_has_just_seen_is_shown_only_if_it_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    transcript = Transcript("react", {"c1": {"x": 1}, "c2": {}})
+    edited = ai("", ("f", {"x": 2}, "c1"), ("g", {}, "c2"))
+    transcript.show("updates|tool_node:7", {"human_review": {"messages": [edited]}})
+    assert capsys.readouterr().out == "  a human changed it to  f(x=2)\n"
+
+
 @pytest.mark.parametrize(
     "task_input", [{"call": {"name": "mail", "args": {}}}, {"name": "mail", "args": {}}]
 )
@@ -269,7 +278,7 @@ class SwallowingServer:
         answers = iter(pending)
         self.sent: list[Any] = []
         monkeypatch.setattr(client, "pending", lambda *_: next(answers))
-        monkeypatch.setattr(client, "resume_with", lambda _, __, resume: self.sent.append(resume))
+        monkeypatch.setattr(client, "resume_with", lambda *given: self.sent.append(given[-1]))
 
     def answer(self, *, again: bool = False) -> None:
         fake: Any = None
@@ -354,7 +363,7 @@ def test_only_what_is_allowed_is_offered(monkeypatch: pytest.MonkeyPatch) -> Non
     questions = typed(monkeypatch, "edit", "approve")
     config = ALL | {"allowed_decisions": ["approve", "reject"]}
     assert client.ask_human(EMAIL, config) == {"type": "approve"}
-    assert questions == ["send_email: approve, reject, later?"] * 2
+    assert questions == ["Decide: approve, reject, later?"] * 2
 
 
 @pytest.mark.parametrize("editor", ["no-such-editor-here", "false"])

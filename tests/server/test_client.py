@@ -26,7 +26,7 @@ from tests.standins.scripted_model import always_tool, calls
 
 PROJECT = Path(__file__).resolve().parents[2]
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-REVIEW = re.compile(r"review ([0-9a-f]{32})")
+REVIEW = re.compile(r"review  ([0-9a-f]{32})")
 NO_SUCH_THREAD = "00000000-0000-4000-8000-000000000000"
 
 Run = Callable[..., Result]
@@ -165,7 +165,7 @@ def test_review_says_when_nothing_waits(run: Run) -> None:
     thread = thread_in(run("ask", "react", "What time is it in Tokyo?"))
     result = run("review", thread)
     assert (result.exit_code, result.stdout.strip()) == (0, "Nothing waits for a human.")
-    assert_one_line(run("review", thread, "--approve"), "0 threads wait")
+    assert_one_line(run("review", thread, "--approve"), "Nothing waits", "Nothing was sent")
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,7 @@ def test_options_answer_a_review(
     mails = demo_outbox.to(address)
     assert len(mails) == sent
     assert all("In room 7." in mail for mail in mails)
+    assert ("a human changed it to  send_email" in result.stdout) == sent
     assert "In room 7." in result.stdout
     assert "Nothing waits" in run("review", thread).stdout
 
@@ -200,6 +201,14 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_review_waits(
     assert demo_outbox.to("misfit@example.com") == []
     assert run("review", thread, "--approve").exit_code == 0
     assert len(demo_outbox.to("misfit@example.com")) == 1
+
+
+def test_an_answer_goes_on_under_the_same_step_budget(run: Run, sdk: SyncLangGraphClient) -> None:
+    text = "Email budget@example.com that the meeting moved."
+    thread = thread_in(run("ask", "human_in_the_loop", text, "--steps", "8"))
+    assert run("review", thread, "--approve").exit_code == 0
+    runs: Any = sdk.runs.list(thread)
+    assert [each["kwargs"]["config"]["recursion_limit"] for each in runs] == [8, 8]
 
 
 def test_options_need_a_thread_where_several_wait(run: Run, demo_outbox: Outbox) -> None:
@@ -245,7 +254,9 @@ def test_parallel_reviews_answered_in_one_command(run: Run, demo_outbox: Outbox)
 def test_a_review_that_is_gone(run: Run, demo_outbox: Outbox) -> None:
     """Case 25: an id that does not wait is told, and nothing is sent."""
     thread = ask_for_email(run, "stale@example.com")
-    assert_one_line(run("review", thread, "--only", "f" * 32, "--approve"), "0 threads wait")
+    assert_one_line(
+        run("review", thread, "--only", "f" * 32, "--approve"), "Nothing waits", "Nothing was sent"
+    )
     assert demo_outbox.to("stale@example.com") == []
 
 
@@ -312,6 +323,15 @@ class Terminal:
 
     def type(self, line: str) -> None:
         os.write(self.fd, f"{line}\n".encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, again and again: one just before Python reads a line is seen only later."""
+        deadline = time.monotonic() + 30
+        while "Error:" not in self.screen and self.process.poll() is None:
+            assert time.monotonic() < deadline, "Ctrl-C is not noticed"
+            self.process.send_signal(signal.SIGINT)
+            if select.select([self.fd], [], [], 0.5)[0]:
+                self.screen += self._read()
 
     def exit_code(self) -> int:
         deadline = time.monotonic() + 30
@@ -392,7 +412,7 @@ def test_ctrl_c_at_a_question_sends_nothing(run: Run, terminal: Any) -> None:
     thread = ask_for_email(run, "interrupted@example.com")
     screen = terminal("review", thread)
     screen.expect("later?")
-    screen.process.send_signal(signal.SIGINT)
+    screen.interrupt()
     assert screen.exit_code() != 0
     assert "Error: Stopped." in screen.screen
     assert "Traceback" not in screen.screen
