@@ -1,6 +1,8 @@
 """The stand-ins are as strict as what they stand for: what a provider refuses, they refuse."""
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -20,6 +22,7 @@ from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, AuthenticationError, BadRequestError, RateLimitError
 from pydantic import SecretStr
 
+from scripts.dev_server import AGENT_VARIABLES
 from tests.standins.openai_endpoint import (
     API_KEY,
     DROP,
@@ -313,3 +316,15 @@ def test_a_hanging_endpoint_stops_at_once() -> None:
             httpx.post(f"{endpoint.url}/chat/completions", json=body, headers=headers, timeout=0.1)
         started = time.monotonic()
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("host", ["example.com", "192.0.2.1", "2001:db8::1"])
+def test_no_test_reaches_the_internet(host: str) -> None:
+    with pytest.raises(RuntimeError, match="stay on this machine"):
+        socket.create_connection((host, 80), timeout=1)
+    with pytest.raises(OSError, match="not known"):
+        socket.create_connection(("nowhere.invalid", 80), timeout=1)
+
+
+def test_no_setting_of_the_developer_reaches_a_test() -> None:
+    assert [name for name in AGENT_VARIABLES if name in os.environ] == ["LANGSMITH_TRACING"]

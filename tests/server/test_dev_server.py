@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -11,10 +12,13 @@ import pytest
 
 from scripts.dev_server import (
     PROJECT,
+    DevServer,
     DevServerError,
     config_without_env_file,
     environment,
     langgraph_dev,
+    main,
+    run_against_server,
 )
 
 SECONDS = 60
@@ -32,42 +36,41 @@ def start(script: str, **env: str) -> "subprocess.Popen[str]":
     )
 
 
-def assert_gone(url: str) -> None:
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{url}/ok")
+@pytest.mark.parametrize(("script", "code"), [("exit(7)", 7), ("import os; os.abort()", 134)])
+def test_the_exit_code_is_the_commands(
+    monkeypatch: pytest.MonkeyPatch, script: str, code: int
+) -> None:
+    running = nullcontext(DevServer("http://127.0.0.1:1", Path("server.log")))
+    monkeypatch.setattr("scripts.dev_server.dev_server", lambda _: running)
+    url_is_set = "import os; assert os.environ['LANGGRAPH_URL'] == 'http://127.0.0.1:1'; "
+    assert run_against_server([sys.executable, "-c", url_is_set + script]) == code
 
 
-ASK = """
-import os, sys, httpx
+def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--"]) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+ASK_AND_WAIT = """
+import os, time, httpx
 url = os.environ["LANGGRAPH_URL"]
-print(url)
 run = {"assistant_id": "react", "input": {"messages": [{"role": "user", "content": "Hello"}]}}
-print("demo model" in httpx.post(url + "/runs/wait", json=run, timeout=30).text)
-sys.exit(7)
+print(url, "demo model" in httpx.post(url + "/runs/wait", json=run, timeout=30).text)
+time.sleep(600)
 """
 
 
-def test_the_exit_code_is_the_commands_and_no_key_gets_in() -> None:
-    process = start(ASK, OPENAI_API_KEY="sk-real")
-    url, answered_by_demo_model = process.communicate(timeout=SECONDS)[0].split()
-    assert process.returncode == 7
-    assert answered_by_demo_model == "True"
-    assert_gone(url)
-
-
-WAIT = "import os, time; print(os.environ['LANGGRAPH_URL']); time.sleep(600)"
-
-
-def test_ctrl_c_stops_all() -> None:
-    process = start(WAIT)
+def test_a_key_does_not_get_in_and_ctrl_c_stops_all() -> None:
+    process = start(ASK_AND_WAIT, OPENAI_API_KEY="sk-real")
     assert process.stdout is not None
-    url = process.stdout.readline().strip()
-    assert httpx.get(f"{url}/ok").is_success
+    url, answered_by_demo_model = process.stdout.readline().split()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=SECONDS)
+    assert answered_by_demo_model == "True"
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert_gone(url)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/ok")
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def test_the_budget(client: LangGraphClient, openai_endpoint: OpenAIEndpoi
         rounds(obeys=False, config={"recursion_limit": 7}),
         rounds(obeys=False, config={"recursion_limit": 100}),
     )
-    assert counts == [[11, 11], [2, 2], [11, 11], [11, 11], [2, 2], [11, 11]]
+    assert list(counts) == [[11, 11], [2, 2], [11, 11], [11, 11], [2, 2], [11, 11]]
 
 
 async def rounds_of(client: LangGraphClient, scene: Scene, assistant: str, **options: Any) -> int:
