@@ -98,14 +98,13 @@ def explained(error: BaseException) -> str:
 
 
 app = typer.Typer(
-    cls=OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    help="Talk to the agents on a LangGraph server, and answer what waits for a human.",
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 Url = Annotated[str, typer.Option(envvar="LANGGRAPH_URL", help="Address of the LangGraph server.")]
-
-
-@app.callback()
-def about() -> None:
-    """Talk to the agents on a LangGraph server, and answer what waits for a human."""
 
 
 @app.command()
@@ -299,6 +298,16 @@ def pending(client: "Client", thread: str) -> list[Json]:
     return [dict(interrupt) for task in tasks for interrupt in task["interrupts"]]
 
 
+def pending_if_served(client: "Client", thread: str) -> list[Json]:
+    """Like `pending`; empty for a thread that was just deleted, or whose graph is not served."""
+    from langgraph_sdk.errors import NotFoundError
+
+    try:
+        return pending(client, thread)
+    except NotFoundError:
+        return []
+
+
 def waiting_reviews(
     client: "Client", thread: str | None, only: str | None
 ) -> dict[str, list[Json]]:
@@ -310,7 +319,8 @@ def waiting_reviews(
     """
     ids = [find_thread(client, thread)["thread_id"]] if thread else all_threads(client)
     with ThreadPoolExecutor(8) as pool:
-        found = dict(zip(ids, pool.map(lambda each: pending(client, each), ids), strict=True))
+        each = pool.map(lambda thread: pending_if_served(client, thread), ids)
+        found = dict(zip(ids, each, strict=True))
     chosen = {t: [r for r in rs if only in (None, r["id"])] for t, rs in found.items()}
     return {t: reviews for t, reviews in chosen.items() if reviews}
 

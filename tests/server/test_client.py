@@ -161,6 +161,15 @@ def test_review_without_a_terminal_only_lists(run: Run, demo_outbox: Outbox) -> 
     assert demo_outbox.to("list1@example.com") == []
 
 
+def test_a_thread_whose_graph_is_gone_hides_no_review(run: Run, sdk: SyncLangGraphClient) -> None:
+    """As after a graph was renamed: the server keeps the thread, and cannot read its state."""
+    waits = ask_for_email(run, "beside@example.com")
+    gone = sdk.threads.create(graph_id="renamed_since")["thread_id"]
+    result = run("review")
+    sdk.threads.delete(gone)
+    assert (result.exit_code, waits in result.stdout) == (0, True)
+
+
 def test_review_says_when_nothing_waits(run: Run) -> None:
     thread = thread_in(run("ask", "react", "What time is it in Tokyo?"))
     result = run("review", thread)
