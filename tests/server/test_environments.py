@@ -11,6 +11,7 @@ from langgraph_sdk import get_client
 from scripts.dev_server import PROJECT, DevServer, dev_server, langgraph_dev
 from tests.server.chat import APPROVE, Chat, Outbox, tool_results
 from tests.server.conftest import assert_never_blocked
+from tests.standins.mail_server import MailServer
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import always_tool, call
 
@@ -62,12 +63,21 @@ async def test_the_demo_model_delegates(demo_server: DevServer, demo_outbox: Out
 
 
 @pytest.fixture(scope="module")
+def mail_server() -> Iterator[MailServer]:
+    with MailServer(tls="starttls", login=("agent@example.com", "secret")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def isolated_server(
-    endpoint_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    endpoint_env: dict[str, str],
+    mail_server: MailServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[DevServer]:
-    """A server that gives each run an event loop of its own, and a turn 40 steps."""
+    """A server with an event loop for each run, a mail server, and 40 steps a turn."""
     log = tmp_path_factory.mktemp("isolated") / "server.log"
-    env = {**endpoint_env, "BG_JOB_ISOLATED_LOOPS": "true", "MAX_AGENT_STEPS": "40"}
+    env = {**endpoint_env, **mail_server.environment}
+    env |= {"BG_JOB_ISOLATED_LOOPS": "true", "MAX_AGENT_STEPS": "40"}
     with dev_server(env, log=log) as server:
         yield server
     assert_never_blocked(log)
@@ -93,6 +103,25 @@ async def test_runs_with_loops_of_their_own(
     answers = await asyncio.gather(*(weather_twice() for _ in range(8)))
     assert all("Jakarta" in first and "Paris" in second for first, second in answers)
     assert all("°C" in text for pair in answers for text in pair)
+
+
+async def test_emails_go_out_by_smtp(
+    isolated_server: DevServer, mail_server: MailServer, openai_endpoint: OpenAIEndpoint
+) -> None:
+    """Case 57: TLS and login hold up no event loop; see `assert_never_blocked`."""
+    client = get_client(url=isolated_server.url)
+
+    async def sends(to: str) -> None:
+        email = {"to": to, "subject": "The report", "body": "It is ready."}
+        scene = openai_endpoint.scene([call("send_email", email), "Sent."])
+        chat = await Chat.open(client, "human_in_the_loop")
+        await chat.say(scene.marker)
+        await chat.resume({(await chat.review())["id"]: APPROVE})
+
+    recipients = ["ann@example.com", "bob@example.com"]
+    await asyncio.gather(*(sends(to) for to in recipients))
+    assert sorted(mail.recipients for mail in mail_server.received) == [(to,) for to in recipients]
+    assert all(mail.over_tls and mail.user for mail in mail_server.received)
 
 
 async def test_a_deployment_can_raise_the_budget(
