@@ -354,8 +354,10 @@ def answer(
     """
     answers = {review["id"]: answer_to(review["value"], decide) for review in reviews}
     resume = {key: value for key, value in answers.items() if value}
-    if not resume:
+    if not resume and again:
         return
+    if not resume:
+        raise ClientError("This is no review of tool calls, so nothing was sent. Use Studio.")
     before = {review["id"] for review in pending(client, thread)}
     if not before >= resume.keys():
         raise ClientError("Somebody else answered first, so nothing was sent. See: review THREAD")
@@ -455,7 +457,21 @@ def scripted(
         raise ClientError(f"Give one of {', '.join('--' + kind for kind in kinds)}, not several.")
     if not kinds:
         return None
-    return decision(kinds[0], reject or respond or "", changes_in(edit))
+    decide = decision(kinds[0], reject or respond or "", changes_in(edit))
+    return only_once(decide) if edit else decide
+
+
+def only_once(decide: Decide) -> Decide:
+    """Refuse to decide a second time: new values are meant for one call, not for all that wait."""
+    decided: list[Json] = []
+
+    def decide_once(action: Json, config: Json) -> Json | None:
+        decided.append(action)
+        if len(decided) > 1:
+            raise ClientError("Several calls wait, and --edit is for one: try --only, or no option")
+        return decide(action, config)
+
+    return decide_once
 
 
 def changes_in(options: Sequence[str]) -> Json:

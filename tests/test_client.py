@@ -264,6 +264,20 @@ def test_a_decision_that_is_not_allowed() -> None:
         client.answer_to(request, client.decision("respond", "x"))
 
 
+def test_new_values_are_for_one_call() -> None:
+    """Else two emails would go to the recipient that was meant for one of them."""
+    decide = client.scripted(False, None, None, ["to=x@example.com"])
+    assert decide is not None
+    with pytest.raises(ClientError, match="--edit is for one"):
+        client.answer_to(REQUEST | {"action_requests": [EMAIL, EMAIL]}, decide)
+
+
+def test_a_script_is_told_that_this_is_no_review() -> None:
+    fake: Any = None
+    with pytest.raises(ClientError, match="nothing was sent"):
+        client.answer(fake, "t1", [interrupt("?")], client.decision("approve"), again=False)
+
+
 def test_one_decision_put_off_puts_off_the_whole_review() -> None:
     """A review takes the decisions on all its actions at once."""
     made = iter([{"type": "approve"}, None])
