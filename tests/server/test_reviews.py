@@ -10,7 +10,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from tests.server.chat import APPROVE, Chat, Outbox, decide, tool_results
 from tests.standins.openai_endpoint import OpenAIEndpoint, Scene
-from tests.standins.scripted_model import calls
+from tests.standins.scripted_model import always_tool, calls
 
 
 def email(to: str, body: str = "It moved to 3 pm.") -> dict[str, str]:
@@ -210,6 +210,23 @@ async def test_a_resume_where_nothing_waits(
         assert (await chat.say("Hello"))[-1]["content"] == "You said: Hello"
 
     await asyncio.gather(finished(), fresh())
+
+
+async def test_the_budget_holds_across_reviews(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Limit 8 has two rounds of three steps, though the server counts afresh on each resume."""
+    to = someone()
+    scene = openai_endpoint.scene(always_tool("send_email", email(to)))
+    chat = await Chat.open(client, "human_in_the_loop")
+    limit: Any = {"recursion_limit": 8}
+    await chat.say(scene.marker, config=limit)
+    for _ in range(2):
+        messages = await chat.resume({(await chat.review())["id"]: APPROVE}, config=limit)
+    assert len(outbox.to(to)) == 2
+    assert messages[-1]["content"] == "Closing."
+    assert messages[-1]["response_metadata"]["stop_reason"] == "step_limit"
+    assert await chat.pending() == []
 
 
 async def test_calls_that_need_no_review_do_not_pause(
