@@ -17,7 +17,7 @@ from langchain_core.messages import (
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from graphs.demo_model import CAPABILITIES, DemoChatModel, read_request
+from graphs.demo_model import CAPABILITIES, DemoChatModel, respond
 
 
 @tool
@@ -41,19 +41,19 @@ def send_email(to: str, subject: str, body: str) -> str:
 @tool
 def weather_agent(query: str) -> str:
     """Look up the current weather of places. Returns it in words; sends no email."""
-    return subagent([get_weather], query)
+    return loop(query, [get_weather])[-1].text
 
 
 @tool
 def email_agent(query: str) -> str:
     """Write and send emails. Needs the addresses and the text."""
-    return subagent([send_email], query)
+    return loop(query, [send_email])[-1].text
 
 
 @tool
 def clock_agent(query: str) -> str:
     """Tell the current time in a place."""
-    return subagent([get_current_time], query)
+    return loop(query, [get_current_time])[-1].text
 
 
 PLAIN = [get_weather, get_current_time, send_email]
@@ -63,32 +63,33 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 def ask(messages: Sequence[AnyMessage], tools: Sequence[BaseTool], **options: Any) -> AIMessage:
-    return DemoChatModel().bind_tools(tools).invoke(list(messages), **options)
+    answer: AIMessage = DemoChatModel().bind_tools(tools).invoke(list(messages), **options)
+    return answer
+
+
+def ask_text(text: str, tools: Sequence[BaseTool], **options: Any) -> AIMessage:
+    return ask([HumanMessage(text)], tools, **options)
 
 
 def calls_of(message: AIMessage) -> Calls:
     return [(call["name"], call["args"]) for call in message.tool_calls]
 
 
-def first_calls(text: str, tools: Sequence[BaseTool], **options: Any) -> Calls:
-    return calls_of(ask([HumanMessage(text)], tools, **options))
+def result_of(message: AIMessage, text: str, **options: Any) -> ToolMessage:
+    return ToolMessage(text, tool_call_id=str(message.tool_calls[0]["id"]), **options)
 
 
-def loop(text: str, tools: Sequence[BaseTool], rounds: int = 9, **options: Any) -> list[AnyMessage]:
-    """Run an agent's loop to the answer, or fail after so many rounds."""
+def loop(text: str, tools: Sequence[BaseTool], **options: Any) -> list[AnyMessage]:
+    """Run an agent's loop to the answer, or fail after nine rounds."""
     by_name = {tool.name: tool for tool in tools}
     history: list[AnyMessage] = [HumanMessage(text)]
-    for _ in range(rounds):
+    for _ in range(9):
         message = ask(history, tools, **options)
         history.append(message)
         if not message.tool_calls:
             return history
         history += [by_name[call["name"]].invoke(call) for call in message.tool_calls]
-    raise AssertionError(f"no answer after {rounds} rounds: {history}")
-
-
-def subagent(tools: Sequence[BaseTool], query: str) -> str:
-    return loop(query, tools)[-1].text
+    raise AssertionError(f"no answer: {history}")
 
 
 def rounds_of(history: Sequence[AnyMessage]) -> list[list[str]]:
@@ -112,93 +113,70 @@ def email(to: str, subject: str, body: str) -> Calls:
 MOVED = email("bob@example.com", "The meeting moved to 3 pm", "The meeting moved to 3 pm.")
 LUNCH = email("a@x.com, b@y.com", "lunch", "noon works")
 LATE = email("bob@example.com", "I am late", "I am late.")
+ODD = "Hi!\n\n“Xi'an”, \\ {x}: again and again, and weather in Rome? Mail c@x.com"
+REPORT = "Check the weather in Jakarta and in Paris and email it to bob@example.com"
 
-REQUESTS: list[tuple[str, Calls]] = [
-    ("What time is it in Tokyo?", clock("Asia/Tokyo")),
-    ("What time is it?", clock("UTC")),
-    ("time in Asia/Jakarta", clock("Asia/Jakarta")),
-    ("What's the current time in Atlantis, please?", clock("Atlantis")),
-    ("What is the weather in Jakarta?", weather("Jakarta")),
-    ("weather in Jakarta, Paris and Tokyo", weather("Jakarta", "Paris", "Tokyo")),
-    ("Weather in Jakarta and in Jakarta and Paris", weather("Jakarta", "Paris")),
-    ("the weather in Springfield, Illinois right now", weather("Springfield, Illinois")),
-    ('How is the weather in "Côte d\'Ivoire"?', weather("Côte d'Ivoire")),
-    ("Weather in St. Louis. Thanks!", weather("St. Louis")),
-    ("Get the weather for Paris", weather("Paris")),
-    ("weather in\nNew York", weather("New York")),
-    (
-        "What is the weather in Jakarta and what time is it in Tokyo?",
-        weather("Jakarta") + clock("Asia/Tokyo"),
+REQUESTS: dict[str, Calls] = {
+    "What time is it in Tokyo?": clock("Asia/Tokyo"),
+    "time in Asia/Jakarta": clock("Asia/Jakarta"),
+    "What's the current time in Atlantis, please?": clock("Atlantis"),
+    "What is the weather in Jakarta?": weather("Jakarta"),
+    "weather in Jakarta, Paris and Tokyo": weather("Jakarta", "Paris", "Tokyo"),
+    "the weather in Springfield, Illinois right now": weather("Springfield, Illinois"),
+    'How is the weather in "Côte d\'Ivoire"?': weather("Côte d'Ivoire"),
+    "Weather in St. Louis. Thanks!": weather("St. Louis"),
+    "Get the weather for Paris and The Hague": weather("Paris", "The Hague"),
+    "What is the weather in Jakarta and what time is it in Tokyo?": (
+        weather("Jakarta") + clock("Asia/Tokyo")
     ),
-    (
-        "What's the weather in Jakarta, and what time is it there?",
-        weather("Jakarta") + clock("Asia/Jakarta"),
+    "What's the weather in Jakarta, and what time is it there?": (
+        weather("Jakarta") + clock("Asia/Jakarta")
     ),
-    ("What is the weather and the time in Paris?", weather("Paris") + clock("Europe/Paris")),
-    ("cuaca di Jakarta dan jam berapa di Tokyo", weather("Jakarta") + clock("Asia/Tokyo")),
-    ("Email bob@example.com that the meeting moved to 3 pm.", MOVED),
-    ("Could you please email bob@example.com that the meeting moved to 3 pm.", MOVED),
-    ("Send an email to a@x.com and b@y.com about lunch saying noon works", LUNCH),
-    ("Email a@x.com, b@y.com with subject lunch and body noon works", LUNCH),
-    ("Send an email to a@x.com, b@y.com. Subject: lunch Body: noon works", LUNCH),
-    ("Email bob@example.com to say that the meeting moved to 3 pm.", MOVED),
-    ("Email bob@example.com and tell him that the meeting moved to 3 pm.", MOVED),
-    ("Email a@x.com all that I want", email("a@x.com", "all that I want", "all that I want")),
-    ("Email a@x.com about lunch", email("a@x.com", "lunch", "lunch")),
-    ('Email a@x.com: "a" or "b"', email("a@x.com", '"a" or "b"', '"a" or "b"')),
-    ("Email ann@example.com: hello", email("ann@example.com", "hello", "hello")),
-    ("Kirim email ke a@x.com bahwa rapat pindah", email("a@x.com", "Rapat pindah", "Rapat pindah")),
-    ("Weather in Paris, and email bob@example.com that I am late.", weather("Paris") + LATE),
-    (
-        "What is the weather in Paris? Email bob@example.com that I am late.",
-        weather("Paris") + LATE,
+    "cuaca di Jakarta dan jam berapa di Tokyo": weather("Jakarta") + clock("Asia/Tokyo"),
+    "Email bob@example.com that the meeting moved to 3 pm.": MOVED,
+    "Could you please email bob@example.com that the meeting moved to 3 pm.": MOVED,
+    "Email bob@example.com to say that the meeting moved to 3 pm.": MOVED,
+    "Send an email to a@x.com and b@y.com about lunch saying noon works": LUNCH,
+    "Email a@x.com, b@y.com about lunch: noon works": LUNCH,
+    'Email a@x.com: "a" or "b"': email("a@x.com", '"a" or "b"', '"a" or "b"'),
+    f"Email a@x.com saying {ODD}": email("a@x.com", "Hi!", ODD),
+    "Kirim email ke a@x.com bahwa rapat pindah": email("a@x.com", "Rapat pindah", "Rapat pindah"),
+    "Weather in Paris, and email bob@example.com that I am late.": weather("Paris") + LATE,
+    "What is the weather in Paris? Email bob@example.com that I am late.": weather("Paris") + LATE,
+    "email a@x.com that A, email b@x.com that B and email c@x.com that C": (
+        email("a@x.com", "A", "A") + email("b@x.com", "B", "B") + email("c@x.com", "C", "C")
     ),
-    ("Email bob@example.com that I am late. And what time is it in UTC?", clock("UTC") + LATE),
-    (
-        "email a@x.com that A, email b@x.com that B and email c@x.com that C",
-        email("a@x.com", "A", "A") + email("b@x.com", "B", "B") + email("c@x.com", "C", "C"),
-    ),
-    (
-        "Email a@x.com that the weather in Paris is fine again and again",
-        email(
-            "a@x.com",
-            "The weather in Paris is fine again and again",
-            "The weather in Paris is fine again and again",
-        ),
-    ),
-    (
-        'Email a@x.com saying "Hi, email b@x.com.\n\nWhat time is it in “Xi\'an”, \\ {x}?"',
-        email(
-            "a@x.com",
-            "Hi, email b@x.com",
-            "Hi, email b@x.com.\n\nWhat time is it in “Xi'an”, \\ {x}?",
-        ),
-    ),
-    ("Check the time in UTC again and again and never stop.", clock("UTC")),
-    ("Check the weather in Jakarta and email it to bob@example.com", weather("Jakarta")),
-    ("Email the weather in Jakarta to bob@example.com.", weather("Jakarta")),
-    ("Email bob@example.com the weather in Jakarta", weather("Jakarta")),
+    "Check the time in UTC again and again and never stop.": clock("UTC"),
+    REPORT: weather("Jakarta", "Paris"),
+}
+
+UNKNOWN = [
+    *("hello", "", "What is the weather?", "I had a great time"),
+    # A guess at what these emails should say could send too little, or not what was meant.
+    *("Email bob@example.com", "Email it to a@x.com", "Email a@x.com about the car that you want"),
+    'Email a@x.com saying "Hi, email b@x.com that hi"',
+    "Email a@x.com that , email b@x.com that hi",
+    "Check the weather in Jakarta and email it to bob@example.com with my regards",
 ]
 
-UNKNOWN = ["hello", "", "What is the weather?", "Email bob@example.com", "I had a great time"]
+each_request = pytest.mark.parametrize("text", REQUESTS, ids=lambda text: text[:50])
+each_text = pytest.mark.parametrize("text", [*REQUESTS, *UNKNOWN], ids=lambda text: text[:50])
 
 
-@pytest.mark.parametrize(("text", "expected"), REQUESTS, ids=lambda value: str(value)[:50])
-def test_request_becomes_calls_of_one_message(text: str, expected: Calls) -> None:
-    assert first_calls(text, PLAIN) == expected
+@each_request
+def test_request_becomes_calls_of_one_message(text: str) -> None:
+    assert calls_of(ask_text(text, PLAIN)) == REQUESTS[text]
 
 
-@pytest.mark.parametrize("text", [text for text, _ in REQUESTS], ids=lambda text: text[:50])
+@each_request
 def test_delegated_queries_are_read_as_what_was_asked(text: str) -> None:
-    queries = first_calls(text, SUBAGENTS)
-    read = [call for _, args in queries for call in first_calls(args["query"], PLAIN)]
-    assert read == first_calls(text, PLAIN)
-    assert len(queries) == len(read)
+    queries = [args["query"] for _, args in calls_of(ask_text(text, SUBAGENTS))]
+    assert [calls_of(ask_text(query, PLAIN)) for query in queries] == [[c] for c in REQUESTS[text]]
 
 
 def test_delegation_goes_to_the_subagent_that_speaks_of_it() -> None:
     text = "What is the weather in Jakarta, what time is it there, and email a@x.com that I am late"
-    assert first_calls(text, SUBAGENTS) == [
+    assert calls_of(ask_text(text, SUBAGENTS)) == [
         ("weather_agent", {"query": "What is the current weather in Jakarta?"}),
         ("clock_agent", {"query": "What is the current time in Asia/Jakarta?"}),
         (
@@ -215,7 +193,7 @@ def test_delegation_goes_to_the_subagent_that_speaks_of_it() -> None:
 def test_queried_email_is_parsed_back_exactly(subject: str, body: str) -> None:
     to = '"Doe, Jane" <jane@example.com>, bob@example.com'
     query = f"Send an email to {to}.\nSubject: {subject}\nBody: {body}"
-    assert first_calls(query, [send_email]) == email(to, subject, body)
+    assert calls_of(ask_text(query, [send_email])) == email(to, subject, body)
 
 
 def test_tools_are_found_by_what_they_take_and_say() -> None:
@@ -229,10 +207,9 @@ def test_tools_are_found_by_what_they_take_and_say() -> None:
         """How many people live there."""
         return ""
 
-    assert first_calls("Weather in Paris?", [population, forecast]) == [
-        ("forecast", {"location": "Paris"})
-    ]
-    assert first_calls("Weather in Paris?", [population]) == []
+    found = calls_of(ask_text("Weather in Paris?", [population, forecast]))
+    assert found == [("forecast", {"location": "Paris"})]
+    assert calls_of(ask_text("Weather in Paris?", [population])) == []
 
 
 def test_answer_quotes_the_results() -> None:
@@ -243,23 +220,18 @@ def test_answer_quotes_the_results() -> None:
 
 @pytest.mark.parametrize("tools", [PLAIN, SUBAGENTS], ids=["tools", "subagents"])
 def test_report_is_sent_after_the_results_are_in(tools: list[BaseTool]) -> None:
-    text = "Check the weather in Jakarta and in Paris and email it to bob@example.com"
-    history = loop(text, tools)
+    history = loop(REPORT, tools)
     assert [len(names) for names in rounds_of(history)] == [2, 1]
-    assert (
-        "Sent to bob@example.com. Subject: The weather in Jakarta, the weather in Paris. "
-        "Body: Jakarta: 31 °C, clear sky.\n\nParis: 31 °C, clear sky." in history[-1].text
-    )
+    subject = "Here is the current weather in Jakarta, the current weather in Paris"
+    body = "Jakarta: 31 °C, clear sky.\n\nParis: 31 °C, clear sky."
+    assert f"Sent to bob@example.com. Subject: {subject}. Body: {body}" in history[-1].text
 
 
 def test_subagents_work_on_independent_tasks_at_once() -> None:
-    text = (
-        "Find the weather in Jakarta and in Paris, and email bob@example.com "
-        "that the report is ready."
-    )
+    text = "Find the weather in Jakarta and in Paris, and email bob@x.com that the report is ready."
     history = loop(text, SUBAGENTS)
     assert rounds_of(history) == [["weather_agent", "weather_agent", "email_agent"]]
-    assert "Sent to bob@example.com" in history[-1].text
+    assert "Sent to bob@x.com" in history[-1].text
 
 
 def test_one_call_a_message_without_parallel_calls() -> None:
@@ -272,8 +244,8 @@ def test_one_call_a_message_without_parallel_calls() -> None:
 
 
 def test_options_may_be_bound_or_given_with_the_call() -> None:
-    tools = [convert_to_openai_tool(tool) for tool in PLAIN]
     question = [HumanMessage("Weather in Jakarta and Paris")]
+    tools = [convert_to_openai_tool(tool) for tool in PLAIN]
     options: dict[str, Any] = {"tools": tools, "parallel_tool_calls": False}
     given = DemoChatModel().invoke(question, **options)
     bound = DemoChatModel().bind_tools(PLAIN, parallel_tool_calls=False, tool_choice=None)
@@ -286,63 +258,54 @@ def test_again_and_again_goes_on_until_it_may_not() -> None:
     for i in range(11):
         message = ask(history, PLAIN)
         assert calls_of(message) == clock("UTC")
-        history += [
-            message,
-            ToolMessage(f"UTC: {i}", tool_call_id=str(message.tool_calls[0]["id"])),
-        ]
+        failing = {"status": "error"} if i == 5 else {}
+        history += [message, result_of(message, f"UTC: {i}", **failing)]
     closing = ask(history, PLAIN, tool_choice="none")
     assert closing.tool_calls == []
-    assert closing.text.startswith("Times asked: 11. The last answer: UTC: 10")
+    assert "UTC: 10" in closing.text
     assert "I ran out of steps" in closing.text
 
 
-@pytest.mark.parametrize("text", [text for text, _ in REQUESTS] + UNKNOWN)
+@each_text
 @pytest.mark.parametrize("tools", [PLAIN, SUBAGENTS, [get_weather], []])
-def test_no_call_and_some_text_where_calls_are_not_allowed(
-    text: str, tools: list[BaseTool]
-) -> None:
-    answer = ask([HumanMessage(text)], tools, tool_choice="none")
+def test_no_call_and_some_text_where_calls_are_not_allowed(text: str, tools: Any) -> None:
+    answer = ask_text(text, tools, tool_choice="none")
     assert answer.tool_calls == []
     assert answer.text.strip()
 
 
 def test_out_of_steps_it_answers_from_what_it_has() -> None:
-    question = HumanMessage("Check the weather in Jakarta and email it to bob@example.com")
-    call = ask([question], PLAIN)
-    result = get_weather.invoke(call.tool_calls[0])
-    answer = ask([question, call, result], PLAIN, tool_choice="none")
+    history = loop(REPORT, PLAIN)[:4]
+    answer = ask(history, PLAIN, tool_choice="none")
     assert "Jakarta: 31 °C" in answer.text
     assert "I ran out of steps, so this is not done: the email to bob@example.com." in answer.text
     assert "Sent" not in answer.text
 
 
 @pytest.mark.parametrize(
-    ("text", "status"),
+    ("text", "status", "failed"),
     [
-        ("Not executed: the human said no.", "success"),
-        ("The mail server refused bob@example.com.", "success"),
-        ("Error: validation failed.", "error"),
-        ("I told Bob myself.", "success"),
-        ("", "success"),
+        ("Not executed: the human said no.", "success", True),
+        ("Error: validation failed.", "error", True),
+        ("The mail server refused bob@example.com.", "success", False),
+        ("I told Bob myself.", "success", False),
+        ("", "success", False),
     ],
 )
-def test_what_became_of_an_email_is_said_as_it_is(text: str, status: Any) -> None:
+def test_what_became_of_an_email_is_said_as_it_is(text: str, status: str, failed: bool) -> None:
     question = HumanMessage("Email bob@example.com that the meeting moved to 3 pm.")
     call = ask([question], PLAIN)
-    result = ToolMessage(text, tool_call_id=str(call.tool_calls[0]["id"]), status=status)
-    answer = ask([question, call, result], PLAIN)
+    answer = ask([question, call, result_of(call, text, status=status)], PLAIN)
     assert answer.tool_calls == []
     assert (text or "(an empty result)") in answer.text
     assert "sent" not in answer.text.lower()
-    failed = status == "error" or text.startswith("Not executed")
     assert ("send_email did not succeed" in answer.text) == failed
 
 
 def test_report_on_a_failure_is_not_sent() -> None:
     question = HumanMessage("Check the weather in Jakarta and email it to bob@example.com")
     call = ask([question], PLAIN)
-    result = ToolMessage("boom", tool_call_id=str(call.tool_calls[0]["id"]), status="error")
-    answer = ask([question, call, result], PLAIN)
+    answer = ask([question, call, result_of(call, "boom", status="error")], PLAIN)
     assert answer.tool_calls == []
     assert "get_weather did not succeed: boom" in answer.text
     assert "this is not done: the email to bob@example.com" in answer.text
@@ -352,7 +315,7 @@ def test_edited_call_counts_as_done() -> None:
     question = HumanMessage("Email bob@example.com that hi, and email ann@example.com that ho")
     call = ask([question], PLAIN, parallel_tool_calls=False)
     edited = AIMessage("", tool_calls=[call.tool_calls[0] | {"args": {"to": "x@example.com"}}])
-    result = ToolMessage("Edited, sent.", tool_call_id=str(call.tool_calls[0]["id"]))
+    result = result_of(call, "Edited, sent.")
     then = ask([question, edited, result], PLAIN, parallel_tool_calls=False)
     assert [args["to"] for _, args in calls_of(then)] == ["ann@example.com"]
 
@@ -361,45 +324,39 @@ def test_what_has_no_tool_is_said_and_the_rest_is_done() -> None:
     tools = [get_weather, get_current_time]
     history = loop("Weather in Paris, and email bob@example.com that I am late", tools)
     assert rounds_of(history) == [["get_weather"]]
-    assert "Paris: 31 °C" in history[-1].text
-    no_tool = "I have no tool here that could do this: the email to bob@example.com."
-    assert no_tool in history[-1].text
-    assert ask([HumanMessage("Email bob@example.com that hi")], tools).text == no_tool
+    no_tool = "I have no tool here for the email to bob@example.com."
+    assert history[-1].text == f"Paris: 31 °C, clear sky.\n\n{no_tool}"
+    assert ask_text("Email bob@example.com that hi", tools).text == no_tool
 
 
 def test_report_is_not_sent_if_what_it_reports_on_has_no_tool() -> None:
-    answer = ask([HumanMessage("Check the weather in Rome and email it to a@x.com")], [send_email])
+    answer = ask_text("Check the weather in Rome and email it to a@x.com", [send_email])
     assert answer.tool_calls == []
-    assert "the weather in Rome, the email to a@x.com" in answer.text
+    assert "this is not done: the email to a@x.com." in answer.text
+    assert "no tool here for the current weather in Rome." in answer.text
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
 def test_anything_else_is_answered_with_what_it_can_do(text: str) -> None:
-    answer = ask([HumanMessage(text)], [get_weather])
-    assert answer.tool_calls == []
-    assert "demo model" in answer.text
-    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENT_MODEL"):
-        assert variable in answer.text
-    assert "weather in Jakarta, Paris and Tokyo" in answer.text
-    assert "Email" not in answer.text
-
-
-def test_without_a_human_message_it_says_what_it_can_do() -> None:
-    assert "demo model" in ask([SystemMessage("You are helpful.")], PLAIN).text
+    assert calls_of(ask_text(text, PLAIN)) == []
+    answer = ask_text(text, [get_weather]).text
+    for words in ("demo model", "OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENT_MODEL", "Jakarta,"):
+        assert words in answer
+    assert "mail" not in answer
 
 
 @pytest.mark.parametrize("line", CAPABILITIES.splitlines())
 def test_it_can_do_what_it_says(line: str) -> None:
     assert line.startswith("- ")
-    assert first_calls(line.removeprefix("- "), PLAIN)
-    assert line in ask([HumanMessage("hello")], PLAIN).text
-    assert line in ask([HumanMessage("hello")], SUBAGENTS).text
+    for tools in (PLAIN, SUBAGENTS):
+        assert calls_of(ask_text(line.removeprefix("- "), tools))
+        assert line in ask_text("hello", tools).text
+        assert line in ask([SystemMessage("Without a human message.")], tools).text
 
 
 def test_only_the_last_human_message_counts() -> None:
     history = loop("What is the weather in Paris?", PLAIN)
-    answer = ask([*history, HumanMessage("time in UTC")], PLAIN)
-    assert calls_of(answer) == clock("UTC")
+    assert calls_of(ask([*history, HumanMessage("time in UTC")], PLAIN)) == clock("UTC")
     assert "demo model" in ask([*history, HumanMessage("thanks")], PLAIN).text
 
 
@@ -409,42 +366,31 @@ def test_system_messages_and_content_blocks_make_no_difference() -> None:
     assert calls_of(ask([system, blocks], PLAIN)) == weather("Paris")
 
 
-def test_call_ids_are_unique_in_a_thread() -> None:
+def test_call_ids_are_short_and_unique_in_a_thread() -> None:
+    """A subagent starts from an empty conversation, but shares its caller's thread."""
     history: list[AnyMessage] = []
     for _ in range(3):
         history += [HumanMessage("Weather in Jakarta and Paris")]
         for _ in range(2):
             history += [ask(history, PLAIN, parallel_tool_calls=False)]
-            call = history[-1].tool_calls[0]  # type: ignore[union-attr]
-            history += [get_weather.invoke(call)]
+            history += [result_of(history[-1], "Fine.")]  # type: ignore[arg-type]
         history += [ask(history, PLAIN)]
-    ids = [c["id"] for m in history if isinstance(m, AIMessage) for c in m.tool_calls]
-    assert len(ids) == len(set(ids)) == 6
-    assert all(0 < len(str(call_id)) <= 40 for call_id in ids)
+    for delegation in ("one", "two"):
+        query = HumanMessage("Weather in Jakarta and Paris", id=delegation)
+        history += [ask([query], PLAIN)]
+    ids = [str(c["id"]) for m in history if isinstance(m, AIMessage) for c in m.tool_calls]
+    assert len(ids) == len(set(ids)) == 10
+    assert all(0 < len(call_id) <= 40 for call_id in ids)
 
 
-def test_call_ids_of_one_message_differ() -> None:
-    first, second = ask([HumanMessage("Weather in Jakarta and Paris")], PLAIN).tool_calls
-    assert first["id"] != second["id"]
-
-
-def test_call_ids_of_two_delegations_differ() -> None:
-    """A subagent starts from an empty conversation, but shares its caller's thread."""
-    query = "Send an email to a@x.com.\nSubject: Hi\nBody: Hi"
-    first, second = (ask([HumanMessage(query, id=i)], PLAIN) for i in ("one", "two"))
-    assert first.tool_calls[0]["id"] != second.tool_calls[0]["id"]
-
-
-@pytest.mark.parametrize("text", [text for text, _ in REQUESTS] + UNKNOWN)
+@each_text
 async def test_streamed_and_whole_are_the_same(text: str) -> None:
     model = DemoChatModel().bind_tools(PLAIN)
     question = [HumanMessage(text)]
     whole = await model.ainvoke(question)
     chunks = [chunk async for chunk in model.astream(question)]
     assert [chunk.content for chunk in model.stream(question)] == [c.content for c in chunks]
-    merged = chunks[0]
-    for chunk in chunks[1:]:
-        merged = merged + chunk  # type: ignore[assignment]
+    merged = sum(chunks[1:], chunks[0])
     assert merged.content == whole.content
     assert merged.tool_calls == whole.tool_calls
     assert merged.response_metadata["model_name"] == "demo"
@@ -458,21 +404,16 @@ def test_text_is_streamed_in_words() -> None:
 
 
 def test_calls_are_streamed_in_pieces() -> None:
-    model = DemoChatModel().bind_tools(PLAIN)
-    chunks = list(model.stream("Weather in Jakarta and Paris"))
+    stream = DemoChatModel().bind_tools(PLAIN).stream("Weather in Jakarta and Paris")
+    chunks = [chunk for chunk in stream if isinstance(chunk, AIMessageChunk)]
     for index, place in enumerate(["Jakarta", "Paris"]):
-        pieces = [
-            piece
-            for chunk in chunks
-            if isinstance(chunk, AIMessageChunk)
-            for piece in chunk.tool_call_chunks
-            if piece["index"] == index
-        ]
+        pieces = [p for chunk in chunks for p in chunk.tool_call_chunks if p["index"] == index]
         assert pieces[0]["name"] == "get_weather"
         assert pieces[0]["id"]
-        assert pieces[0]["args"] == ""
-        assert len([piece for piece in pieces if piece["args"]]) >= 2
-        assert json.loads("".join(piece["args"] or "" for piece in pieces)) == {"location": place}
+        args = [piece["args"] or "" for piece in pieces]
+        assert args[0] == ""
+        assert len(list(filter(None, args))) >= 2
+        assert json.loads("".join(args)) == {"location": place}
 
 
 def test_same_messages_same_answer_from_any_instance() -> None:
@@ -481,8 +422,8 @@ def test_same_messages_same_answer_from_any_instance() -> None:
     used.bind_tools(SUBAGENTS).invoke("Weather in Paris")
     first = used.bind_tools(PLAIN).invoke(question)
     again = DemoChatModel().bind_tools(PLAIN).invoke(question)
-    assert first.tool_calls == again.tool_calls
-    assert first.content == again.content
+    assert (first.content, first.tool_calls) == (again.content, again.tool_calls)
+    assert first.tool_calls
 
 
 def test_it_is_traced_as_demo() -> None:
@@ -495,36 +436,24 @@ def test_it_is_traced_as_demo() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a" * 100_000,
-        " " * 100_000,
-        "@" * 100_000,
-        "a@b.c, " * 15_000,
-        "a.b" * 33_000,
-        "email " * 17_000,
-        "Email a@x.com that b, " * 4_500,
-        "send the weather " * 6_000,
-        "weather in " * 9_000,
-        "weather in a, b and " * 5_000,
+        *("a" * 100_000, " " * 100_000, "@" * 100_000, "\n" * 100_000, '"' * 100_000),
+        *("a@b.c, " * 15_000, "a.b" * 33_000, "email " * 17_000, ", and " * 17_000),
+        *("and " * 25_000, "Email " + "a" * 100_000, "Email a@b.c" + ", a@b.c" * 15_000),
+        *("Email a@x.com that b, " * 4_500, "Email a@x.com about x " * 4_500),
+        *("weather in " * 9_000, "weather in a, b and " * 5_000, "what, and check " * 6_000),
         "weather in " + ", ".join(map(str, range(15_000))),
-        "\n" * 100_000,
-        ", and " * 17_000,
-        '"' * 100_000,
-        "Send an email to " + "Subject: " * 11_000,
+        "Weather in a, email it to a@x.com" + "!" * 100_000 + "a",
         "Send an email to a@x.com.\nSubject: " + "Body:" * 20_000,
-        "Email a@x.com " + "about the weather in " * 4_500,
-        "Email a@x.com" + " and with the" * 8_000,
-        "what, and check " * 6_000,
     ],
     ids=lambda text: text.strip()[:30],
 )
 def test_long_texts_are_not_slow(text: str) -> None:
     started = time.process_time()
-    read_request(text)
+    respond([HumanMessage(text)], [convert_to_openai_tool(tool) for tool in PLAIN])
     assert time.process_time() - started < 2
 
 
 def test_lone_surrogates_and_control_characters_survive() -> None:
     text = "Email a@x.com saying \ud800 \x00 end"
-    assert calls_of(ask([HumanMessage(text)], PLAIN))[0][1]["body"] == "\ud800 \x00 end"
-    chunks = list(DemoChatModel().bind_tools(PLAIN).stream(text))
-    assert len(chunks) > 3
+    assert calls_of(ask_text(text, PLAIN))[0][1]["body"] == "\ud800 \x00 end"
+    assert len(list(DemoChatModel().bind_tools(PLAIN).stream(text))) > 3
