@@ -1,14 +1,21 @@
 """The agents' chat model: any OpenAI-compatible endpoint, or the demo model without a key."""
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import httpx
 import openai
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    message_chunk_to_message,
+)
+from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -16,6 +23,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from graphs.demo_model import DemoChatModel
+from graphs.history import rebuilt
 from tools.http_client import per_event_loop, ssl_context
 
 DEFAULT_MODEL = "gpt-5-mini"
@@ -86,9 +94,35 @@ class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
         if settings is None:
             return await DemoChatModel().ainvoke(input, config, **kwargs)
         try:
-            return await chat_model(settings).ainvoke(input, config, **kwargs)
+            stream = chat_model(settings).astream(input, config, **kwargs)
+            return as_sent([chunk async for chunk in stream])
         except (openai.OpenAIError, httpx.HTTPError, TimeoutError) as error:
             raise ModelError(explained(error, settings)) from error
+
+
+def as_sent(chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """A streamed message whole, a call whose arguments are no JSON object as an invalid one.
+
+    LangChain completes arguments that were cut off, and half an email would go out.
+    """
+    whole = add_ai_message_chunks(*chunks)
+    message = cast(AIMessage, message_chunk_to_message(whole))
+    calls, invalid = [], []
+    for chunk in whole.tool_call_chunks:
+        try:
+            args = json.loads(chunk["args"] or "{}")
+            problem = "" if isinstance(args, dict) else "not an object"
+        except ValueError as error:
+            problem = str(error)
+        if problem:
+            invalid.append(
+                invalid_tool_call(
+                    name=chunk["name"], args=chunk["args"], id=chunk["id"], error=problem
+                )
+            )
+        else:
+            calls.append(tool_call(name=chunk["name"] or "", args=args, id=chunk["id"]))
+    return rebuilt(message, tool_calls=calls, invalid_tool_calls=invalid) if invalid else message
 
 
 def settings_from_environment() -> Settings | None:

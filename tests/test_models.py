@@ -109,6 +109,22 @@ async def test_an_agent_works_with_the_endpoint(endpoint: OpenAIEndpoint) -> Non
     assert not endpoint.refusals
 
 
+@pytest.mark.parametrize(
+    "args", ['{"text": "Dear Bob, I', '{"text": "x"', "", '["x"]', '{"text": "x"} and', "{text: x}"]
+)
+async def test_arguments_that_were_cut_off_are_never_mended(
+    endpoint: OpenAIEndpoint, args: str
+) -> None:
+    """Case 14: LangChain closes the brackets of streamed arguments, and half an email goes out."""
+    recorder = Recorder()
+    scene = endpoint.scene([malformed_call("work", args, "1"), "done"])
+    messages = await ask(react(EnvironmentModel(), [recorder.tool("work")]), f"{scene.marker} go")
+    assert recorder.runs == []
+    (result,) = results(messages)
+    assert result.status == "error"
+    assert messages[-1].text == "done"
+
+
 @pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(503), DROP, HANG])
 async def test_a_passing_fault_is_waited_out(endpoint: OpenAIEndpoint, fault: Fault) -> None:
     scene = endpoint.scene([fault, "at last"])

@@ -368,7 +368,7 @@ def unused_port() -> int:
 @pytest.mark.parametrize(
     "url",
     [
-        f"http://127.0.0.1:{unused_port()}",
+        "http://127.0.0.1:UNUSED",
         "https://127.0.0.1:PORT",
         "ftp://127.0.0.1",
         "no url",
@@ -382,7 +382,8 @@ def unused_port() -> int:
 async def test_a_service_that_cannot_be_reached(
     service: WeatherService, monkeypatch: pytest.MonkeyPatch, variable: str, url: str
 ) -> None:
-    monkeypatch.setenv(variable, url.replace("PORT", service.url.rpartition(":")[2]))
+    url = url.replace("UNUSED", str(unused_port())).replace("PORT", service.url.rpartition(":")[2])
+    monkeypatch.setenv(variable, url)
     assert "cannot be reached" in await ask_in_vain()
 
 
