@@ -27,7 +27,7 @@ demo: setup  ## Start a server, watch all three agents work, stop it again
 	$(BIN)/python -m scripts.dev_server -- $(BIN)/python client.py demo
 
 test: setup  ## Run every test; none of them needs a key or the internet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup  ## Check format, style and types
 	$(BIN)/ruff format --check .
