@@ -146,3 +146,15 @@ async def test_limits_that_are_none(
     await asyncio.gather(
         refused(0, "recursion_limit"), refused(-1, "recursion_limit"), refused("x", "422")
     )
+
+
+async def test_context_and_configurable_are_not_sent_together(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    """Case 58: the server refuses both at once, so the client and the README send one of them."""
+    scene = openai_endpoint.scene(["hello"])
+    chat = await Chat.open(client, "react")
+    with pytest.raises(Exception, match="400"):
+        await chat.say(scene.marker, context={"a": 1}, config={"configurable": {"b": 2}})
+    messages = await chat.say(scene.marker, config={"configurable": {"b": 2}})
+    assert messages[-1]["content"] == "hello"
