@@ -115,10 +115,11 @@ def _email(to: str, subject: str | None, how: str = "", text: str = "") -> Wish:
 def _lookups(questions: str) -> list[Wish]:
     """The weather and the times asked for. "There" is where the question before was about."""
     wishes: list[Wish] = []
-    places: list[str] = []
+    before: list[str] = []
     _, *parts = TOPIC.split(questions)
     for topic, where, rest in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        places = places if where.lower() == "there" else _places(rest)
+        places = before if where.lower() == "there" else _places(rest)
+        before = [] if places is before else places
         if topic.lower() in ("weather", "cuaca"):
             wishes += [Wish("weather", {"location": place}) for place in places]
         else:  # Other places go to the tool as they are: it helps with names.
@@ -165,8 +166,8 @@ def respond(
         results.append(f"{reason}, so this is not done: {left}.")
     if lacking:
         results.append(f"I have no tool here for {', '.join(map(str, lacking))}.")
-    text = "\n\n".join(results) or _help(tool_for)
-    return AIMessage(text, response_metadata={"model_name": "demo"})
+    answer = "\n\n".join(results) or _help(tool_for)
+    return AIMessage(answer, response_metadata={"model_name": "demo"})
 
 
 def _results(turn: Sequence[BaseMessage]) -> list[str]:
@@ -202,9 +203,8 @@ def _takes(function: Tool, parameters: set[str]) -> bool:
 def _ready(wishes: list[Wish], results: list[str], complete: bool) -> list[Wish]:
     """What can be done now: all that waits for nothing, then the report on what was found."""
     left = wishes[len(results) :]
-    ready = [wish for wish in left if not wish.is_report]
-    if ready or not left:
-        return ready
+    if not left or not left[0].is_report:
+        return [wish for wish in left if not wish.is_report]
     found = [r for wish, r in zip(wishes, results, strict=False) if wish.kind != "email"]
     if not complete or any(FAILED in result for result in found):
         return []
@@ -227,7 +227,7 @@ def _call(wish: Wish, tool: Tool, call_id: str) -> ToolCall:
 
 def _help(tool_for: dict[str, Tool]) -> str:
     lines = CAPABILITIES.splitlines()
-    known = [line for line in lines if all(w.kind in tool_for for w in read_request(line[2:]))]
+    known = [line for line in lines if {w.kind for w in read_request(line[2:])} <= set(tool_for)]
     return HELP.format("\n".join(known) or "- (none: this agent has no tool that I know)")
 
 
@@ -266,5 +266,5 @@ class DemoChatModel(BaseChatModel):
 
 
 def _chunk(text: str = "", call: ToolCallChunk | None = None, **rest: Any) -> ChatGenerationChunk:
-    calls = [call] if call else []
-    return ChatGenerationChunk(message=AIMessageChunk(content=text, tool_call_chunks=calls, **rest))
+    message = AIMessageChunk(content=text, tool_call_chunks=[call] if call else [], **rest)
+    return ChatGenerationChunk(message=message)

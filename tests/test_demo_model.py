@@ -47,7 +47,7 @@ def subagent(name: str, description: str, its_tool: BaseTool) -> BaseTool:
 
 PLAIN = [population, get_weather, get_current_time, send_email]
 SUBAGENTS = [
-    subagent("email_agent", "Writes and sends emails. Needs the addresses.", send_email),
+    subagent("email_agent", "Sends emails. Does not look up the weather.", send_email),
     subagent("weather_agent", "Looks up the weather; sends no email.", get_weather),
     subagent("helper", "Tells the current time in a place.", get_current_time),
 ]
@@ -126,6 +126,9 @@ REQUESTS: dict[str, Calls] = {
     "email a@x.com that A, email b@x.com that B and email c@x.com that C": [
         call for name in "abc" for call in email(f"{name}@x.com", name.upper(), name.upper())
     ],
+    "Email a@x.com: Hi. And what time is it?": (
+        email("a@x.com", "Hi. And what time is it?", "Hi. And what time is it?")
+    ),
     "Check the time in UTC again and again and never stop.": clock("UTC"),
     REPORT: weather("Jakarta", "Paris"),
 }
@@ -362,6 +365,7 @@ def test_it_is_traced_as_demo() -> None:
         *("Email a@x.com that b, " * 4_500, "Email a@x.com about x " * 4_500),
         *("weather in " * 9_000, "weather in a, b and " * 5_000, "what, and check " * 6_000),
         "weather in " + ", ".join(map(str, range(15_000))),
+        "weather in " + ", ".join(map(str, range(5_000))) + " time there" * 6_000,
         "Weather in a, email it to a@x.com" + "!" * 100_000 + "a",
         "Send an email to a@x.com.\nSubject: " + "Body:" * 20_000,
     ],
