@@ -4,12 +4,16 @@ import doctest
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import client
-from client import ClientError, Transcript
+import terminal
+from client import scripted
+from terminal import ClientError, Transcript
 
 EMAIL = {
     "name": "send_email",
@@ -45,9 +49,9 @@ def streamed(text: str) -> tuple[str, Any]:
 
 
 def test_examples_in_docstrings() -> None:
-    results = doctest.testmod(client)
-    assert results.attempted >= 3
-    assert results.failed == 0
+    for module, examples in ((client, 1), (terminal, 2)):
+        results = doctest.testmod(module)
+        assert (results.attempted, results.failed) == (examples, 0)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +69,11 @@ def test_examples_in_docstrings() -> None:
     ],
 )
 def test_nothing_reaches_the_terminal_but_text(text: str, expected: str) -> None:
-    assert client.clean(text) == expected
+    assert terminal.clean(text) == expected
 
 
 def test_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    client.say("[red]label", "[bold]x[/bold] :smile: [/]")
+    terminal.say("[red]label", "[bold]x[/bold] :smile: [/]")
     assert capsys.readouterr().out == "[red]label  [bold]x[/bold] :smile: [/]\n"
 
 
@@ -83,7 +87,7 @@ def test_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_text_of_string_and_block_content(content: Any, expected: str) -> None:
-    assert client.text_of({"content": content}) == expected
+    assert terminal.text_of({"content": content}) == expected
 
 
 def test_text_is_shown_once_though_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,8 +174,10 @@ def test_updates_without_messages(capsys: pytest.CaptureFixture[str], update: An
 
 
 def test_a_failed_run_is_an_error() -> None:
-    with pytest.raises(ClientError, match=r"ValueError: boom.*--thread"):
-        Transcript("react").show("error", {"error": "ValueError", "message": "boom"})
+    part = SimpleNamespace(event="error", data={"error": "ValueError", "message": "boom"})
+    fake: Any = SimpleNamespace(runs=SimpleNamespace(stream=lambda *_, **__: iter([part])))
+    with pytest.raises(ClientError, match=r"ValueError: boom.*--thread t1"):
+        client.ask_in(fake, "t1", "react", "hi")
 
 
 def test_a_review_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +185,7 @@ def test_a_review_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     body = "First line\n" + "x" * 5000 + "\n[red]last[/red] line"
     action = EMAIL | {"args": {"to": to, "body": body}, "description": "Please check."}
     request = {"action_requests": [action], "review_configs": [ALL], "error": "no such field"}
-    client.show_reviews("t1", [interrupt(request)])
+    terminal.show_reviews("t1", [interrupt(request)])
     out = capsys.readouterr().out
     assert to in out
     for line in [*body.splitlines(), "Please check.", "no such field", "t1", "i1"]:
@@ -190,7 +196,7 @@ def test_a_review_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_description_that_repeats_the_arguments_is_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    client.show_action(EMAIL | {"description": "to: a@example.com\nsubject: Hi\ncopies: 1"}, ALL)
+    terminal.show_action(EMAIL | {"description": "to: a@example.com\nsubject: Hi\ncopies: 1"}, ALL)
     assert capsys.readouterr().out.count("a@example.com") == 1
 
 
@@ -198,9 +204,9 @@ def test_a_description_that_repeats_the_arguments_is_left_out(
 def test_an_interrupt_of_another_kind_is_shown_and_not_answered(
     capsys: pytest.CaptureFixture[str], value: Any
 ) -> None:
-    client.show_reviews("t1", [interrupt(value)])
+    terminal.show_reviews("t1", [interrupt(value)])
     assert "Answer it in LangGraph Studio" in capsys.readouterr().out
-    assert client.answer_to(value, client.decision("approve")) is None
+    assert client.answer_to(value, client.same_for_all("approve")) is None
 
 
 @pytest.mark.parametrize(
@@ -235,13 +241,13 @@ def test_an_interrupt_of_another_kind_is_shown_and_not_answered(
 def test_options_become_decisions_with_the_calls_id(options: Any, expected: Any) -> None:
     """Case 29: a decision carries its call's id."""
     given: dict[str, Any] = {"approve": False, "reject": None, "respond": None, "edit": []}
-    decide = client.scripted(**given | options)
+    decide = scripted(**given | options)
     assert decide is not None
     assert client.answer_to(REQUEST, decide) == {"decisions": [{**expected, "id": "call_1"}]}
 
 
 def test_no_options_no_decision() -> None:
-    assert client.scripted(False, None, None, []) is None
+    assert scripted(False, None, None, []) is None
 
 
 @pytest.mark.parametrize(
@@ -249,33 +255,38 @@ def test_no_options_no_decision() -> None:
     [
         ({"approve": True, "reject": "x"}, "--approve, --reject"),
         ({"edit": ["subject"]}, "NAME=TEXT"),
-        ({"edit": ["{broken"]}, "not JSON"),
+        ({"edit": ["{broken"]}, "JSON object"),
     ],
 )
 def test_options_that_make_no_sense(options: Any, message: str) -> None:
     given: dict[str, Any] = {"approve": False, "reject": None, "respond": None, "edit": []}
     with pytest.raises(ClientError, match=message):
-        client.scripted(**given | options)
+        scripted(**given | options)
 
 
 def test_a_decision_that_is_not_allowed() -> None:
     request = REQUEST | {"review_configs": [ALL | {"allowed_decisions": ["approve", "reject"]}]}
     with pytest.raises(ClientError, match=r"respond.*Allowed: approve, reject"):
-        client.answer_to(request, client.decision("respond", "x"))
+        client.answer_to(request, client.same_for_all("respond", "x"))
 
 
-def test_new_values_are_for_one_call() -> None:
+def test_new_values_are_for_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else two emails would go to the recipient that was meant for one of them."""
-    decide = client.scripted(False, None, None, ["to=x@example.com"])
-    assert decide is not None
-    with pytest.raises(ClientError, match="--edit is for one"):
-        client.answer_to(REQUEST | {"action_requests": [EMAIL, EMAIL]}, decide)
+    two = REQUEST | {"action_requests": [EMAIL, EMAIL]}
+    for waiting in ([interrupt(two)], [interrupt(), interrupt(id="i2")]):
+        found = {"t1": waiting}
+        monkeypatch.setattr(client, "connect", lambda _: None)
+        monkeypatch.setattr(client, "waiting_reviews", lambda *_, found=found: found)
+        monkeypatch.setattr(client, "answer", lambda *_, **__: pytest.fail("it was sent"))
+        result = CliRunner().invoke(client.app, ["review", "--edit", "to=x@example.com"])
+        assert result.exit_code == 1
+        assert "--edit is for one" in result.stderr
 
 
 def test_a_script_is_told_that_this_is_no_review() -> None:
     fake: Any = None
     with pytest.raises(ClientError, match="nothing was sent"):
-        client.answer(fake, "t1", [interrupt("?")], client.decision("approve"), again=False)
+        client.answer(fake, "t1", [interrupt("?")], client.same_for_all("approve"), again=False)
 
 
 def test_one_decision_put_off_puts_off_the_whole_review() -> None:
@@ -296,7 +307,7 @@ class SwallowingServer:
 
     def answer(self, *, again: bool = False) -> None:
         fake: Any = None
-        client.answer(fake, "t1", [interrupt()], client.decision("approve"), again=again)
+        client.answer(fake, "t1", [interrupt()], client.same_for_all("approve"), again=again)
 
 
 def test_a_swallowed_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,13 +366,16 @@ def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[str]:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["approve"], {"type": "approve"}),
-        (["re", "rejec", ""], {"type": "reject"}),
-        (["res", "I did it."], {"type": "respond", "message": "I did it."}),
+        (["approve"], {"type": "approve", "id": "call_1"}),
+        (["re", "rejec", ""], {"type": "reject", "id": "call_1"}),
+        (
+            ["res", "I did it."],
+            {"type": "respond", "message": "I did it.", "id": "call_1"},
+        ),
         (["later"], None),
         (
             ["", "x", "EDIT", "", "New", "2"],
-            client.edited(EMAIL, {"subject": "New", "copies": 2}),
+            terminal.decision(EMAIL, "edit", changes={"subject": "New", "copies": 2}),
         ),
     ],
 )
@@ -369,14 +383,14 @@ def test_what_a_human_types(
     monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: Any
 ) -> None:
     questions = typed(monkeypatch, *lines)
-    assert client.ask_human(EMAIL, ALL) == expected
+    assert terminal.ask_human(EMAIL, ALL) == expected
     assert len(questions) == len(lines)
 
 
 def test_only_what_is_allowed_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = typed(monkeypatch, "edit", "approve")
     config = ALL | {"allowed_decisions": ["approve", "reject"]}
-    assert client.ask_human(EMAIL, config) == {"type": "approve"}
+    assert terminal.ask_human(EMAIL, config) == {"type": "approve", "id": "call_1"}
     assert questions == ["Decide: approve, reject, later?"] * 2
 
 
@@ -384,13 +398,13 @@ def test_only_what_is_allowed_is_offered(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_editor_that_fails(monkeypatch: pytest.MonkeyPatch, editor: str) -> None:
     monkeypatch.setenv("EDITOR", editor)
     with pytest.raises(ClientError, match="EDITOR"):
-        client.in_editor("text")
+        terminal.in_editor("text")
 
 
 @pytest.mark.parametrize("text", ["one line", "two\nlines", "ends\n", ""])
 def test_an_editor_that_changes_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("EDITOR", "true")
-    assert client.in_editor(text) == text
+    assert terminal.in_editor(text) == text
 
 
 def test_help_does_not_wait_for_the_sdk() -> None:

@@ -492,7 +492,7 @@ def test_budget_shows_what_every_limit_allows(run: Run) -> None:
 
 
 def test_demo_keeps_its_promises(run: Run, demo_outbox: Outbox) -> None:
-    result = run("demo", "--outbox", str(demo_outbox.folder))
+    result = run("demo", env={"OUTBOX_DIR": str(demo_outbox.folder)})
     assert result.exit_code == 0, result.stderr
     assert "All of it was as promised." in result.stdout
     for decision in ("approve", "edit", "reject", "respond"):
@@ -502,13 +502,13 @@ def test_demo_keeps_its_promises(run: Run, demo_outbox: Outbox) -> None:
 
 
 def test_demo_notices_a_promise_that_was_not_kept(run: Run, tmp_path: Path) -> None:
-    result = run("demo", "--outbox", str(tmp_path / "elsewhere"))
-    assert_one_line(result, "0 emails landed", "--outbox")
+    result = run("demo", env={"OUTBOX_DIR": str(tmp_path / "elsewhere")})
+    assert_one_line(result, "0 emails landed", "OUTBOX_DIR")
 
 
 def test_demo_notices_that_no_review_came(server: DevServer, run: Run, outbox: Outbox) -> None:
     """The endpoint only echoes here, so no tool is called and nothing pauses."""
-    assert_one_line(run("demo", "--outbox", str(outbox.folder), url=server.url), "expected")
+    assert_one_line(run("demo", env={"OUTBOX_DIR": str(outbox.folder)}, url=server.url), "expected")
 
 
 def test_two_actions_of_one_review(
