@@ -1,5 +1,6 @@
 """The client against a real server: every command, every error line, with its exit code."""
 
+import io
 import os
 import pty
 import re
@@ -7,8 +8,11 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +20,90 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
-from typer.testing import CliRunner, Result
 
 import client as program
 from scripts.dev_server import DevServer, free_port
 from tests.server.chat import Outbox
-from tests.standins.openai_endpoint import HANG, Fault, OpenAIEndpoint
+from tests.standins.openai_endpoint import HANG, Fault, OpenAIEndpoint, Scene, Script
 from tests.standins.scripted_model import always_tool, calls
+from tests.standins.weather_service import WeatherService
 
 PROJECT = Path(__file__).resolve().parents[2]
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 REVIEW = re.compile(r"review  ([0-9a-f]{32})")
 NO_SUCH_THREAD = "00000000-0000-4000-8000-000000000000"
 
-Run = Callable[..., Result]
+
+@dataclass(frozen=True)
+class Result:
+    """What one command of the client printed, and how it ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+Played = dict[str, tuple[Scene, Result]]
+
+
+class TextByThread(io.TextIOBase):
+    """A standard stream that each thread has for itself, so that commands can run side by side."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def start(self) -> io.StringIO:
+        text = self._of_thread.text = io.StringIO()
+        return text
+
+    def write(self, text: str) -> int:
+        written: int = self._of_thread.text.write(text)
+        return written
+
+
+def together(*commands: Sequence[str]) -> list[Result]:
+    """Run commands of the client at the same time, in this process and away from a terminal."""
+    out, err = TextByThread(), TextByThread()
+
+    def run_one(command: Sequence[str]) -> Result:
+        texts = out.start(), err.start()
+        with pytest.raises(SystemExit) as ended:
+            program.app(list(command))
+        return Result(int(ended.value.code or 0), *(text.getvalue() for text in texts))
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(commands)) as pool:
+        patch.setattr("sys.stdout", out)
+        patch.setattr("sys.stderr", err)
+        patch.setattr("sys.stdin", io.StringIO())
+        patch.setenv("COLUMNS", "120")  # a table is not wrapped
+        # Typer sets this and takes it back, which threads would do under each other's feet.
+        patch.setenv("PYDANTIC_DISABLE_PLUGINS", "1")
+        return list(pool.map(run_one, commands))
+
+
+@dataclass(frozen=True)
+class Client:
+    """The client, pointed at a server."""
+
+    url: str
+
+    def __call__(self, *arguments: str) -> Result:
+        return self.together(arguments)[0]
+
+    def together(self, *commands: Sequence[str]) -> list[Result]:
+        return together(*([*command, "--url", self.url] for command in commands))
 
 
 @pytest.fixture
-def run(demo_server: DevServer) -> Run:
+def run(demo_server: DevServer) -> Client:
     """Run the client against the server with the demo model."""
+    return Client(demo_server.url)
 
-    def invoke(*arguments: str, url: str = demo_server.url, **options: Any) -> Result:
-        return CliRunner().invoke(program.app, [*arguments, "--url", url], **options)
 
-    return invoke
+@pytest.fixture
+def run_scripted(server: DevServer) -> Client:
+    """Run the client against the server whose model is scripted."""
+    return Client(server.url)
 
 
 @pytest.fixture
@@ -53,12 +117,21 @@ def thread_in(result: Result) -> str:
     return found.group()
 
 
-def ask_for_email(run: Run, to: str, *, agent: str = "human_in_the_loop") -> str:
-    """Ask for an email, and return the thread that waits for its review."""
-    result = run("ask", agent, f"Email {to} that the meeting moved.")
-    assert result.exit_code == 0, result.stderr
-    assert "Waits for a human" in result.stdout
-    return thread_in(result)
+@pytest.fixture(scope="module")
+def waiting(demo_server: DevServer) -> dict[str, str]:
+    """Threads of which each waits for the review of an email, by the email's recipient."""
+    sdk = get_sync_client(url=demo_server.url)
+    names = ("moved", "list1", "list2", "edited", "responded", "misfit", "stale", "interrupted")
+
+    def ask_for_email(name: str) -> str:
+        thread = sdk.threads.create()["thread_id"]
+        text = f"Email {name}@example.com that the meeting moved."
+        sdk.runs.wait(thread, "human_in_the_loop", input=program.user_says(text))
+        assert program.pending(sdk, thread), "no interrupt came where one was due"
+        return thread
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(ask_for_email, names), strict=True))
 
 
 def assert_one_line(result: Result, *words: str) -> None:
@@ -68,15 +141,52 @@ def assert_one_line(result: Result, *words: str) -> None:
     assert result.stderr.startswith("Error: ")
     for word in words:
         assert word in result.stderr
-    assert "Traceback" not in result.output
+    assert "Traceback" not in result.stdout + result.stderr
 
 
 # ask
 
 
-def test_ask_shows_calls_results_answer_and_thread(run: Run, sdk: SyncLangGraphClient) -> None:
-    result = run("ask", "react", "What is the weather in Jakarta and what time is it in Tokyo?")
-    assert result.exit_code == 0
+@pytest.fixture(scope="module")
+def asked(demo_server: DevServer) -> dict[str, Result]:
+    """What `ask` and `budget` print for independent runs that go on at the same time."""
+    questions = {
+        "two tools": ("react", "What is the weather in Jakarta and what time is it in Tokyo?"),
+        "subagents": ("subagents", "What is the weather in Jakarta and in Paris?"),
+        "one email": (
+            "human_in_the_loop",
+            "Send an email to a@example.com and b@example.com about lunch saying noon works.",
+        ),
+        "eight steps": (
+            "human_in_the_loop",
+            "Email budget@example.com that the meeting moved.",
+            "--steps=8",
+        ),
+        "two emails": (
+            "human_in_the_loop",
+            "Email typed@example.com that it rains and email kept@example.com that it shines.",
+        ),
+        "first and second": (
+            "subagents",
+            "What is the weather in Jakarta? Email first@example.com that it rains "
+            "and email second@example.com that it shines.",
+        ),
+        "both": (
+            "subagents",
+            "Email both1@example.com that it rains and email both2@example.com that it shines.",
+        ),
+    }
+    run = Client(demo_server.url)
+    results = run.together(["budget"], *(("ask", *question) for question in questions.values()))
+    for result in results:
+        assert result.exit_code == 0, result.stderr
+    return dict(zip(["budget", *questions], results, strict=True))
+
+
+def test_ask_shows_calls_results_answer_and_thread(
+    asked: dict[str, Result], sdk: SyncLangGraphClient
+) -> None:
+    result = asked["two tools"]
     assert 'react calls  get_weather(location="Jakarta")' in result.stdout
     assert 'react calls  get_current_time(timezone="Asia/Tokyo")' in result.stdout
     assert "get_weather returned  Jakarta" in result.stdout
@@ -86,52 +196,91 @@ def test_ask_shows_calls_results_answer_and_thread(run: Run, sdk: SyncLangGraphC
     assert result.stdout.count(answer.splitlines()[-1]) == 2  # the tool's result, and the answer
 
 
-def test_a_call_that_the_budget_dropped_is_not_shown(
-    server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run
-) -> None:
-    call = {"name": "get_current_time", "args": {"timezone": "UTC"}, "id": "c1"}
-    scene = openai_endpoint.scene([AIMessage("Let me look.", tool_calls=[call])])
-    result = run("ask", "react", f"{scene.marker} go", "--steps", "2", url=server.url)
+@pytest.fixture(scope="module")
+def played(server: DevServer, openai_endpoint: OpenAIEndpoint) -> Played:
+    """What `ask` prints while the model plays a scene; all scenes at the same time."""
+    utc = {"timezone": "UTC"}
+    look = AIMessage(
+        "Let me look.", tool_calls=[{"name": "get_current_time", "args": utc, "id": "c"}]
+    )
+    mails = [
+        ("send_email", {"to": f"pair{n}@example.com", "subject": "Hi", "body": "x"}, f"c{n}")
+        for n in (1, 2)
+    ]
+    scripts: dict[str, tuple[Script, list[str]]] = {
+        "dropped": ([look], ["react", "--steps=2"]),
+        "stubborn": (always_tool("get_current_time", utc, obeys=False), ["react", "--steps=7"]),
+        "colourful": (["[bold]x[/bold] \x1b[31mred\x07 [/] \u202eabc"], ["react"]),
+        "failing": ([Fault(status=400), "Fine now."], ["react"]),
+        "pair": ([calls(*mails), "Sent both."], ["human_in_the_loop"]),
+    }
+    scenes = [openai_endpoint.scene(script) for script, _ in scripts.values()]
+    agents = [agent for _, agent in scripts.values()]
+    results = Client(server.url).together(
+        *(["ask", *agent, f"{s.marker} go"] for s, agent in zip(scenes, agents, strict=True))
+    )
+    return dict(zip(scripts, zip(scenes, results, strict=True), strict=True))
+
+
+def test_a_call_that_the_budget_dropped_is_not_shown(played: Played) -> None:
+    _, result = played["dropped"]
     assert result.exit_code == 0
     assert "calls" not in result.stdout
     assert "Let me look.\nreact (in place of the above)  I ran out of steps" in result.stdout
 
 
-def test_what_a_model_writes_is_no_markup_and_no_control_code(
-    server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run
-) -> None:
-    scene = openai_endpoint.scene(["[bold]x[/bold] \x1b[31mred\x07 [/] \u202eabc"])
-    result = run("ask", "react", f"{scene.marker} go", url=server.url)
+def test_the_budget_holds_for_a_model_that_never_stops(played: Played) -> None:
+    _, result = played["stubborn"]
+    assert result.exit_code == 0
+    assert result.stdout.count("react calls") == 2
+    assert "I ran out of steps" in result.stdout
+
+
+def test_what_a_model_writes_is_no_markup_and_no_control_code(played: Played) -> None:
+    _, result = played["colourful"]
     assert "react  [bold]x[/bold] \\x1b[31mred\\x07 [/] \\u202eabc\n" in result.stdout
 
 
-def test_subagents_work_has_their_names(run: Run) -> None:
-    result = run("ask", "subagents", "What is the weather in Jakarta and in Paris?")
-    assert result.exit_code == 0
+def test_subagents_work_has_their_names(asked: dict[str, Result]) -> None:
+    result = asked["subagents"]
     for place in ("Jakarta", "Paris"):
         assert f'  weather_agent calls  get_weather(location="{place}")\n' in result.stdout
     assert result.stdout.count("  get_weather returned") == 2
     assert result.stdout.count("weather_agent returned") == 2
 
 
-def test_a_message_during_a_review_moves_on(run: Run, demo_outbox: Outbox) -> None:
+@pytest.fixture(scope="module")
+def answered(demo_server: DevServer, waiting: dict[str, str]) -> dict[str, Result]:
+    """What comes of different answers to threads that wait, given at the same time."""
+    answers = {
+        "moved": ["ask", "human_in_the_loop", "What time is it in Tokyo?", "--thread"],
+        "edited": ["review", "--edit", "body=In room 7."],
+        "responded": ["review", "--respond", "In room 7."],
+        "misfit": ["review", "--edit", '{"subject": {"not": "text"}}'],
+    }
+    run = Client(demo_server.url)
+    results = run.together(*([*answers[name], waiting[name]] for name in answers))
+    return dict(zip(answers, results, strict=True))
+
+
+def test_a_message_during_a_review_moves_on(
+    run: Client, waiting: dict[str, str], answered: dict[str, Result], demo_outbox: Outbox
+) -> None:
     """Case 11: the call that waited is not run."""
-    thread = ask_for_email(run, "moved.on@example.com")
-    result = run("ask", "human_in_the_loop", "What time is it in Tokyo?", "--thread", thread)
+    result = answered["moved"]
     assert result.exit_code == 0
     assert "You move on" in result.stdout
     assert "Asia/Tokyo" in result.stdout
-    assert "Nothing waits" in run("review", thread).stdout
-    assert demo_outbox.to("moved.on@example.com") == []
+    assert "Nothing waits" in run("review", waiting["moved"]).stdout
+    assert demo_outbox.to("moved@example.com") == []
 
 
 # review
 
 
-def test_a_pause_shows_the_review_and_how_to_answer(run: Run) -> None:
-    text = "Send an email to a@example.com and b@example.com about lunch saying noon works."
-    result = run("ask", "human_in_the_loop", text)
-    assert result.exit_code == 0
+def test_a_pause_shows_the_review_and_how_to_answer(asked: dict[str, Result]) -> None:
+    result = asked["one email"]
+    assert "Waits for a human" in result.stdout
     for shown in ("wants to call  send_email", "a@example.com", "b@example.com", "lunch"):
         assert shown in result.stdout
     assert f"python client.py review {thread_in(result)}" in result.stdout
@@ -139,10 +288,10 @@ def test_a_pause_shows_the_review_and_how_to_answer(run: Run) -> None:
 
 
 def test_review_without_a_terminal_only_lists(
-    run: Run, sdk: SyncLangGraphClient, demo_outbox: Outbox
+    run: Client, sdk: SyncLangGraphClient, waiting: dict[str, str], demo_outbox: Outbox
 ) -> None:
     """A thread whose graph was renamed since hides none of the others."""
-    first, second = (ask_for_email(run, f"list{n}@example.com") for n in (1, 2))
+    first, second = waiting["list1"], waiting["list2"]
     renamed = sdk.threads.create(graph_id="renamed_since")["thread_id"]
     listed, blanket = run("review"), run("review", "--approve")
     sdk.threads.delete(renamed)
@@ -154,114 +303,124 @@ def test_review_without_a_terminal_only_lists(
     assert demo_outbox.to("list1@example.com") == []
 
 
-def test_review_says_when_nothing_waits(run: Run) -> None:
-    thread = thread_in(run("ask", "react", "What time is it in Tokyo?"))
+def test_review_says_when_nothing_waits(run: Client, asked: dict[str, Result]) -> None:
+    thread = thread_in(asked["two tools"])
     result = run("review", thread)
     assert (result.exit_code, result.stdout.strip()) == (0, "Nothing waits for a human.")
     assert_one_line(run("review", thread, "--approve"), "Nothing waits", "Nothing was sent")
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "sent"),
-    [
-        ("edited", ["--edit", "body=In room 7."], True),
-        ("answered", ["--respond", "In room 7."], False),
-    ],
-)
+@pytest.mark.parametrize(("name", "sent"), [("edited", True), ("responded", False)])
 def test_options_answer_a_review(
-    run: Run, demo_outbox: Outbox, name: str, options: list[str], sent: bool
+    run: Client,
+    waiting: dict[str, str],
+    answered: dict[str, Result],
+    demo_outbox: Outbox,
+    name: str,
+    sent: bool,
 ) -> None:
-    address = f"{name}@example.com"
-    thread = ask_for_email(run, address)
-    result = run("review", thread, *options)
+    result = answered[name]
     assert result.exit_code == 0, result.stderr
-    mails = demo_outbox.to(address)
+    mails = demo_outbox.to(f"{name}@example.com")
     assert len(mails) == sent
     assert all("In room 7." in mail for mail in mails)
     assert ("a human changed it to  send_email" in result.stdout) == sent
     assert "In room 7." in result.stdout
-    assert "Nothing waits" in run("review", thread).stdout
+    assert "Nothing waits" in run("review", waiting[name]).stdout
 
 
 def test_an_answer_that_does_not_fit_is_refused_and_the_review_waits(
-    run: Run, demo_outbox: Outbox
+    run: Client, waiting: dict[str, str], answered: dict[str, Result], demo_outbox: Outbox
 ) -> None:
     """Case 22: a bad answer costs nothing, and a good one goes through after it."""
-    thread = ask_for_email(run, "misfit@example.com")
-    result = run("review", thread, "--edit", '{"subject": {"not": "text"}}')
+    result = answered["misfit"]
     assert_one_line(result, "not accepted")
     assert "the last answer was not accepted" in result.stdout
     assert demo_outbox.to("misfit@example.com") == []
-    assert run("review", thread, "--approve").exit_code == 0
+    assert run("review", waiting["misfit"], "--approve").exit_code == 0
     assert len(demo_outbox.to("misfit@example.com")) == 1
 
 
-def test_an_answer_goes_on_under_the_same_step_budget(run: Run, sdk: SyncLangGraphClient) -> None:
-    text = "Email budget@example.com that the meeting moved."
-    thread = thread_in(run("ask", "human_in_the_loop", text, "--steps", "8"))
-    assert run("review", thread, "--approve").exit_code == 0
-    runs: Any = sdk.runs.list(thread)
-    assert [each["kwargs"]["config"]["recursion_limit"] for each in runs] == [8, 8]
+def test_parallel_reviews_are_found_and_answered_by_id(
+    run: Client, sdk: SyncLangGraphClient, asked: dict[str, Result], demo_outbox: Outbox
+) -> None:
+    """Cases 38 and 63: the second first; also where the server calls the thread idle.
 
-
-def test_parallel_reviews_are_found_and_answered_by_id(run: Run, demo_outbox: Outbox) -> None:
-    """Cases 38 and 63: the second first; also where the server calls the thread idle."""
-    text = (
-        "What is the weather in Jakarta? Email first@example.com that it rains "
-        "and email second@example.com that it shines."
-    )
-    asked = run("ask", "subagents", text)
-    thread, reviews = thread_in(asked), REVIEW.findall(asked.stdout)
+    Beside it, two reviews are answered in one command, and a run goes on under its own budget.
+    """
+    paused, both, short = (asked[name] for name in ("first and second", "both", "eight steps"))
+    thread, reviews = thread_in(paused), REVIEW.findall(paused.stdout)
     assert len(reviews) == 2
-    assert all(review in run("review").stdout for review in reviews)
+    listed = run("review").stdout
+    assert all(review in listed for review in reviews)
 
-    second = asked.stdout.split(reviews[1])[1]
+    one, two, three = run.together(
+        ["review", thread, "--only", reviews[1], "--approve"],
+        ["review", thread_in(both), "--approve"],
+        ["review", thread_in(short), "--approve"],
+    )
+    second = paused.stdout.split(reviews[1])[1]
     address = "second@example.com" if "second@example.com" in second else "first@example.com"
-    assert run("review", thread, "--only", reviews[1], "--approve").exit_code == 0
+    assert one.exit_code == 0
     assert len(demo_outbox.to(address)) == 1
     assert len(demo_outbox.to("first@example.com") + demo_outbox.to("second@example.com")) == 1
+    assert_answered_together(both, two, demo_outbox)
+    assert three.exit_code == 0
+    assert_same_budget(sdk, thread_in(short))
 
     assert run("review", thread, "--approve").exit_code == 0
     assert len(demo_outbox.to("first@example.com")) == 1
     assert len(demo_outbox.to("second@example.com")) == 1
 
 
-def test_parallel_reviews_answered_in_one_command(run: Run, demo_outbox: Outbox) -> None:
-    text = "Email both1@example.com that it rains and email both2@example.com that it shines."
-    asked = run("ask", "subagents", text)
+def assert_answered_together(asked: Result, answered: Result, outbox: Outbox) -> None:
     reviews = REVIEW.findall(asked.stdout)
     assert len(reviews) == 2
-    result = run("review", thread_in(asked), "--approve")
-    assert result.exit_code == 0
-    assert all(f'"{review}": {{"decisions"' in result.stdout for review in reviews)
-    assert [len(demo_outbox.to(f"both{n}@example.com")) for n in (1, 2)] == [1, 1]
+    assert answered.exit_code == 0
+    assert all(f'"{review}": {{"decisions"' in answered.stdout for review in reviews)
+    assert [len(outbox.to(f"both{n}@example.com")) for n in (1, 2)] == [1, 1]
 
 
-def test_a_review_that_is_gone(run: Run, demo_outbox: Outbox) -> None:
+def assert_same_budget(sdk: SyncLangGraphClient, thread: str) -> None:
+    runs: Any = sdk.runs.list(thread)
+    assert [each["kwargs"]["config"]["recursion_limit"] for each in runs] == [8, 8]
+
+
+def test_a_review_that_is_gone(run: Client, waiting: dict[str, str], demo_outbox: Outbox) -> None:
     """Case 25: an id that does not wait is told, and nothing is sent."""
-    thread = ask_for_email(run, "stale@example.com")
-    assert_one_line(
-        run("review", thread, "--only", "f" * 32, "--approve"), "Nothing waits", "Nothing was sent"
-    )
+    gone = run("review", waiting["stale"], "--only", "f" * 32, "--approve")
+    assert_one_line(gone, "Nothing waits", "Nothing was sent")
     assert demo_outbox.to("stale@example.com") == []
 
 
-def test_a_cancelled_thread_does_not_wait(
-    server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run
+def test_two_actions_of_one_review(played: Played, run_scripted: Client, outbox: Outbox) -> None:
+    """Case 20: one message with two calls is one review with two decisions."""
+    _, asked = played["pair"]
+    assert asked.stdout.count("wants to call  send_email") == 2
+    result = run_scripted("review", thread_in(asked), "--reject", "Neither.")
+    assert result.exit_code == 0
+    assert result.stdout.count('"type": "reject"') == 2
+    assert outbox.to("pair1@example.com") + outbox.to("pair2@example.com") == []
+
+
+def test_a_run_under_way_and_then_cancelled(
+    server: DevServer, openai_endpoint: OpenAIEndpoint, run_scripted: Client
 ) -> None:
-    """Case 35: its status is "interrupted", and nothing is pending."""
+    """Case 35: a cancelled thread's status is "interrupted", and nothing is pending."""
     sdk = get_sync_client(url=server.url)
     thread, started = start_hanging_run(sdk, openai_endpoint)
+    busy = run_scripted("ask", "react", "hi", "--thread", thread)
+    assert_one_line(busy, "A run is under way")
     sdk.runs.cancel(thread, started, wait=True)
     assert sdk.threads.get(thread)["status"] == "interrupted"
-    assert "Nothing waits" in run("review", thread, url=server.url).stdout
+    assert "Nothing waits" in run_scripted("review", thread).stdout
 
 
 def start_hanging_run(sdk: SyncLangGraphClient, endpoint: OpenAIEndpoint) -> tuple[str, str]:
     """Start a run whose model does not answer, and wait until it was asked."""
     scene = endpoint.scene([HANG])
     thread = sdk.threads.create()["thread_id"]
-    said: Any = {"messages": [{"role": "user", "content": f"{scene.marker} go"}]}
+    said = program.user_says(f"{scene.marker} go")
     started = sdk.runs.create(thread, "react", input=said)
     deadline = time.monotonic() + 20
     while not scene.requests:
@@ -350,97 +509,85 @@ def terminal(demo_server: DevServer) -> Any:
         each.close()
 
 
-def test_a_human_approves(run: Run, terminal: Any, demo_outbox: Outbox) -> None:
-    thread = ask_for_email(run, "typed@example.com")
-    screen = terminal("review", thread)
+def test_a_human_decides(
+    terminal: Any,
+    run: Client,
+    asked: dict[str, Result],
+    waiting: dict[str, str],
+    demo_outbox: Outbox,
+    tmp_path: Path,
+) -> None:
+    """One call is approved, one edited: Enter keeps a value, an editor takes several lines.
+
+    Beside it, Ctrl-C at a question ends the client with one line, and sends nothing.
+    """
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "Dear Bob,\\nroom 7.\\n" > "$1"\n')
+    editor.chmod(0o700)
+    screen = terminal("review", thread_in(asked["two emails"]), EDITOR=str(editor))
+    left = terminal("review", waiting["interrupted"])
+
     screen.expect("approve, edit, reject, respond, later?")
     screen.type("nonsense")
     screen.expect("later?")
     screen.type("a")
-    assert screen.exit_code() == 0
-    assert len(demo_outbox.to("typed@example.com")) == 1
-
-
-def test_a_human_edits_each_argument(
-    run: Run, terminal: Any, demo_outbox: Outbox, tmp_path: Path
-) -> None:
-    """The old value is offered: Enter keeps it, and an editor takes several lines."""
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nprintf "Dear Bob,\\nroom 7.\\n" > "$1"\n')
-    editor.chmod(0o700)
-    thread = ask_for_email(run, "kept@example.com")
-    screen = terminal("review", thread, EDITOR=str(editor))
     screen.expect("later?")
     screen.type("edit")
-    for old, typed in (("kept@example.com", ""), ("moved", "New subject"), ("moved", "!")):
+    for old, typed in (("kept@example.com", ""), ("shines", "New subject"), ("shines", "!")):
         screen.expect(old)
         screen.expect("new value")
         screen.type(typed)
+    left.expect("later?")
+    left.interrupt()
+
     assert screen.exit_code() == 0, screen.screen
+    assert len(demo_outbox.to("typed@example.com")) == 1
     (mail,) = demo_outbox.to("kept@example.com")
     assert "Dear Bob,\nroom 7." in mail
-
-
-def test_ctrl_c_at_a_question_sends_nothing(run: Run, terminal: Any) -> None:
-    thread = ask_for_email(run, "interrupted@example.com")
-    screen = terminal("review", thread)
-    screen.expect("later?")
-    screen.interrupt()
-    assert screen.exit_code() != 0
-    assert "Error: Stopped." in screen.screen
-    assert "Traceback" not in screen.screen
-    assert "interrupted@example.com" in run("review", thread).stdout
+    assert left.exit_code() != 0
+    assert "Error: Stopped." in left.screen
+    assert "Traceback" not in left.screen
+    assert "interrupted@example.com" in run("review", waiting["interrupted"]).stdout
 
 
 # What goes wrong
 
 
 @pytest.mark.parametrize("command", [["ask", "react", "hi"], ["review"], ["budget"], ["demo"]])
-def test_no_server(run: Run, command: list[str]) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    assert_one_line(run(*command, url=url), "No answer", "make dev", "--url")
+def test_no_server(command: list[str]) -> None:
+    nobody = Client(f"http://127.0.0.1:{free_port()}")
+    assert_one_line(nobody(*command), "No answer", "make dev", "--url")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://", "ftp://127.0.0.1", "http://[::1"])
-def test_an_address_that_is_none(run: Run, url: str) -> None:
-    assert_one_line(run("ask", "react", "hi", url=url), "--url")
+def test_an_address_that_is_none(url: str) -> None:
+    assert_one_line(Client(url)("ask", "react", "hi"), "--url")
 
 
 @pytest.mark.parametrize("thread", ["nonsense", NO_SUCH_THREAD, "../assistants"])
-def test_no_such_thread(run: Run, thread: str) -> None:
+def test_no_such_thread(run: Client, thread: str) -> None:
     assert_one_line(run("review", thread), "There is no thread", thread)
     assert_one_line(run("ask", "react", "hi", "--thread", thread), "There is no thread", thread)
 
 
-def test_no_such_agent(run: Run) -> None:
+def test_no_such_agent(run: Client) -> None:
     result = run("ask", "reactor", "hi")
     assert_one_line(result, "'reactor'", "human_in_the_loop, react, subagents")
 
 
 @pytest.mark.parametrize("steps", ["0", "-1", "1", "many", "9" * 30])
-def test_a_step_budget_that_makes_no_sense(run: Run, steps: str) -> None:
+def test_a_step_budget_that_makes_no_sense(run: Client, steps: str) -> None:
     result = run("ask", "react", "hi", f"--steps={steps}")
     assert result.exit_code == 2
     assert "--steps" in result.stderr
-    assert "Traceback" not in result.output
+    assert "Traceback" not in result.stderr
 
 
-def test_a_run_that_fails(server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run) -> None:
-    scene = openai_endpoint.scene([Fault(status=400), "Fine now."])
-    failed = run("ask", "react", f"{scene.marker} go", url=server.url)
+def test_a_run_that_fails(played: Played, run_scripted: Client) -> None:
+    scene, failed = played["failing"]
     assert_one_line(failed, "The run failed", "--thread")
-    again = run(
-        "ask", "react", f"{scene.marker} go on", "--thread", thread_in(failed), url=server.url
-    )
+    again = run_scripted("ask", "react", f"{scene.marker} go on", "--thread", thread_in(failed))
     assert (again.exit_code, "Fine now." in again.stdout) == (0, True)
-
-
-def test_a_run_under_way(server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run) -> None:
-    sdk = get_sync_client(url=server.url)
-    thread, started = start_hanging_run(sdk, openai_endpoint)
-    result = run("ask", "react", "hi", "--thread", thread, url=server.url)
-    assert_one_line(result, "A run is under way")
-    sdk.runs.cancel(thread, started, wait=True)
 
 
 def test_ctrl_c_stops_the_run(server: DevServer, openai_endpoint: OpenAIEndpoint) -> None:
@@ -478,10 +625,33 @@ def wait_until_not_busy(sdk: SyncLangGraphClient, thread: str) -> None:
 # The budget and the demo
 
 
-def test_budget_shows_what_every_limit_allows(run: Run) -> None:
-    result = run("budget", env={"COLUMNS": "120"})
-    assert result.exit_code == 0, result.stderr
-    rows = re.findall(r"│ (\d+) +│ (\d+) +│ (\d+) +│ ([^│]+?) +│", result.stdout)
+@pytest.fixture(scope="module", autouse=True)
+def demo(
+    weather_service: WeatherService, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["subprocess.Popen[str]"]:
+    """The demo as `make demo` runs it, on a server of its own, beside the other tests here."""
+    command = [sys.executable, "-m", "scripts.dev_server", "--", sys.executable, "client.py"]
+    env = {
+        "COLUMNS": "120",
+        "OUTBOX_DIR": str(tmp_path_factory.mktemp("walkthrough") / "outbox"),
+        "OPEN_METEO_GEOCODING_URL": weather_service.url,
+        "OPEN_METEO_FORECAST_URL": weather_service.url,
+    }
+    process = subprocess.Popen(
+        [*command, "demo"],
+        cwd=PROJECT,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.terminate()  # it stops its server, and is gone already when its test has run
+    process.communicate(timeout=30)
+
+
+def assert_budgets(shown: str) -> None:
+    rows = re.findall(r"│ (\d+) +│ (\d+) +│ (\d+) +│ ([^│]+?) +│", shown)
     closing = "a closing answer: no steps left"
     assert rows == [
         ("6", "2", "2", closing),
@@ -491,49 +661,21 @@ def test_budget_shows_what_every_limit_allows(run: Run) -> None:
     ]
 
 
-def test_demo_keeps_its_promises(run: Run, demo_outbox: Outbox) -> None:
-    result = run("demo", env={"OUTBOX_DIR": str(demo_outbox.folder)})
-    assert result.exit_code == 0, result.stderr
-    assert "All of it was as promised." in result.stdout
+def test_budget_shows_what_every_limit_allows(asked: dict[str, Result]) -> None:
+    assert_budgets(asked["budget"].stdout)
+
+
+def test_demo_notices_that_no_tools_were_called(run_scripted: Client) -> None:
+    """The endpoint only echoes here."""
+    assert_one_line(run_scripted("demo"), "expected", "two tools")
+
+
+def test_demo_keeps_its_promises(demo: "subprocess.Popen[str]") -> None:
+    stdout, stderr = demo.communicate(timeout=60)
+    assert demo.returncode == 0, stderr
+    assert "All of it was as promised." in stdout
+    assert_budgets(stdout)
     for decision in ("approve", "edit", "reject", "respond"):
-        assert f'"type": "{decision}"' in result.stdout
-    assert result.stdout.count("landed in outbox  nothing") == 2
-    assert "Subject: Meeting at 3 pm, in room 7" in result.stdout
-
-
-def test_demo_notices_a_promise_that_was_not_kept(run: Run, tmp_path: Path) -> None:
-    result = run("demo", env={"OUTBOX_DIR": str(tmp_path / "elsewhere")})
-    assert_one_line(result, "0 emails landed", "OUTBOX_DIR")
-
-
-def test_demo_notices_that_no_review_came(server: DevServer, run: Run, outbox: Outbox) -> None:
-    """The endpoint only echoes here, so no tool is called and nothing pauses."""
-    assert_one_line(run("demo", env={"OUTBOX_DIR": str(outbox.folder)}, url=server.url), "expected")
-
-
-def test_two_actions_of_one_review(
-    server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run, outbox: Outbox
-) -> None:
-    """Case 20: one message with two calls is one review with two decisions."""
-    mails = [
-        ("send_email", {"to": f"pair{n}@example.com", "subject": "Hi", "body": "x"}, f"c{n}")
-        for n in (1, 2)
-    ]
-    scene = openai_endpoint.scene([calls(*mails), "Sent both."])
-    asked = run("ask", "human_in_the_loop", f"{scene.marker} go", url=server.url)
-    assert asked.stdout.count("wants to call  send_email") == 2
-    result = run("review", thread_in(asked), "--reject", "Neither.", url=server.url)
-    assert result.exit_code == 0
-    assert result.stdout.count('"type": "reject"') == 2
-    assert outbox.to("pair1@example.com") + outbox.to("pair2@example.com") == []
-
-
-def test_the_budget_holds_for_a_model_that_never_stops(
-    server: DevServer, openai_endpoint: OpenAIEndpoint, run: Run
-) -> None:
-    stubborn = always_tool("get_current_time", {"timezone": "UTC"}, obeys=False)
-    scene = openai_endpoint.scene(stubborn)
-    result = run("ask", "react", f"{scene.marker} go", "--steps", "7", url=server.url)
-    assert result.exit_code == 0
-    assert result.stdout.count("react calls") == 2
-    assert "I ran out of steps" in result.stdout
+        assert f'"type": "{decision}"' in stdout
+    assert stdout.count("landed in outbox  nothing") == 2
+    assert "Subject: Meeting at 3 pm, in room 7" in stdout
