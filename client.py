@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # The SDK takes a second to import: `--help` need not wait fo
 Decide = Callable[[Json, Json], Json | None]
 """Takes an action request and its review config; returns a decision, or None for "not now"."""
 
+Waiting = dict[str, list[Json]]
+"""Interrupts that wait for a human, by the id of their thread."""
+
 COMMAND = "python client.py"
 DEFAULT_URL = "http://127.0.0.1:2024"
 NO_SERVER = (
@@ -205,17 +208,14 @@ def find_thread(client: "Client", thread: str) -> Json:
     except APIStatusError as error:
         if error.status_code not in (400, 404, 422):  # 400 and 422: it is no UUID
             raise
-        raise ClientError(
-            f"There is no thread {thread!r} on this server. "
-            f"`ask` prints a thread's id, and `{COMMAND} review` lists those that wait."
-        ) from None
+        advice = f"`ask` prints a thread's id, and `{COMMAND} review` lists those that wait."
+        raise ClientError(f"There is no thread {thread!r} on this server. {advice}") from None
 
 
 def ask_in(client: "Client", thread: str, agent: str, text: str, steps: int | None = None) -> None:
     """Send the user's words, and show the agent at work until it answers or pauses."""
-    run: Json = {"input": user_says(text), "on_disconnect": "cancel"}
-    if steps:
-        run["config"] = {"recursion_limit": steps}
+    config = {"recursion_limit": steps} if steps else None
+    run: Json = {"input": user_says(text), "config": config, "on_disconnect": "cancel"}
     watch(client, thread, agent, Transcript(agent), **run)
 
 
@@ -268,9 +268,7 @@ def pending(client: "Client", thread: str) -> list[Json]:
     return [dict(interrupt) for task in tasks for interrupt in task["interrupts"]]
 
 
-def waiting_reviews(
-    client: "Client", thread: str | None, only: str | None
-) -> dict[str, list[Json]]:
+def waiting_reviews(client: "Client", thread: str | None, only: str | None) -> Waiting:
     """Return the reviews that wait, by thread: of one thread and with one id, if these are given.
 
     A thread's status only tells where to look: a cancelled thread reads "interrupted" with
@@ -280,9 +278,9 @@ def waiting_reviews(
 
     ids = [find_thread(client, thread)["thread_id"]] if thread else threads_to_look_at(client)
     with ThreadPoolExecutor(8) as pool:
-        found = dict(zip(ids, pool.map(lambda id: pending(client, id), ids), strict=True))
-    chosen = {t: [r for r in rs if only in (None, r["id"])] for t, rs in found.items()}
-    return {t: reviews for t, reviews in chosen.items() if reviews}
+        found = zip(ids, pool.map(lambda id: pending(client, id), ids), strict=True)
+        chosen = {id: [r for r in reviews if only in (None, r["id"])] for id, reviews in found}
+    return {id: reviews for id, reviews in chosen.items() if reviews}
 
 
 def threads_to_look_at(client: "Client") -> list[str]:
@@ -315,9 +313,9 @@ def answer(
     """
     answers = {review["id"]: answer_to(review["value"], decide) for review in reviews}
     resume = {key: value for key, value in answers.items() if value}
-    if not resume and again:
-        return
     if not resume:
+        if again:
+            return
         raise ClientError("This is no review of tool calls, so nothing was sent. Use Studio.")
     before = {review["id"] for review in pending(client, thread)}
     if not before >= resume.keys():
@@ -353,6 +351,7 @@ def resume_with(client: "Client", thread: str, reviews: Sequence[Json], resume: 
     reviewed = {action["id"]: action["args"] for action in actions if "id" in action}
     transcript = Transcript(metadata.get("graph_id") or agent, reviewed)
     run: Json = {"command": {"resume": resume}, "config": same_budget(client, thread)}
+    # Each step is saved before the next one starts, so that a crash repeats as little as it can.
     run |= {"durability": "sync", "on_disconnect": "continue"}
     say("\nanswer", json.dumps(run["command"], ensure_ascii=False))
     watch(client, thread, agent, transcript, **run)
@@ -373,10 +372,8 @@ def same_for_all(kind: str, message: str = "", changes: Json | None = None) -> D
 
     def decide(action: Json, config: Json) -> Json:
         if kind not in allowed(config):
-            raise ClientError(
-                f"{action['name']} cannot be answered by {kind}, so nothing was sent. "
-                f"Allowed: {', '.join(allowed(config))}."
-            )
+            problem = f"{action['name']} cannot be answered by {kind}, so nothing was sent."
+            raise ClientError(f"{problem} Allowed: {', '.join(allowed(config))}.")
         return decision(action, kind, message, changes)
 
     return decide
@@ -406,9 +403,8 @@ def changes_in(options: Sequence[str]) -> Json:
         try:
             changes |= {name.strip(): text} if pair else {**json.loads(option)}
         except (ValueError, TypeError):
-            raise ClientError(
-                f"--edit takes NAME=TEXT or a JSON object, not {option!r}. Nothing was sent."
-            ) from None
+            problem = f"--edit takes NAME=TEXT or a JSON object, not {option!r}."
+            raise ClientError(problem) from None
     return changes
 
 

@@ -1,9 +1,11 @@
 """The client's pure parts: what it shows, and what it makes of a human's words."""
 
 import doctest
+import mailbox
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 import client
 import terminal
+import walkthrough
 from client import scripted
 from terminal import ClientError, Transcript
 
@@ -407,8 +410,76 @@ def test_an_editor_that_changes_nothing(monkeypatch: pytest.MonkeyPatch, text: s
     assert terminal.in_editor(text) == text
 
 
+def test_the_threads_that_may_wait_are_looked_at_once() -> None:
+    """Those that changed last too: a server may call a paused thread idle."""
+    found = {None: ["idle", "paused"], "interrupted": ["paused", "older"]}
+    threads = SimpleNamespace(
+        search=lambda status=None, **_: [{"thread_id": thread} for thread in found[status]]
+    )
+    fake: Any = SimpleNamespace(threads=threads)
+    assert client.threads_to_look_at(fake) == ["idle", "paused", "older"]
+
+
+class Office:
+    """Pretends to be a server whose agent writes emails, well or badly, and asks or does not."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, outbox: Path, reviews: list[int], mails: list[int]
+    ) -> None:
+        """`reviews` wait, and `mails` go out, after the question and after the answer."""
+        self.outbox, self.waiting = outbox, 0
+        turns = iter(zip(reviews, mails, strict=True))
+
+        def turn(*_: Any, **__: Any) -> None:
+            self.waiting, sent = next(turns)
+            for _mail in range(sent):
+                mailbox.Maildir(outbox).add("To: bob@example.com\nSubject: Hi\n\nHello.")
+
+        monkeypatch.setattr(walkthrough, "ask_in", turn)
+        monkeypatch.setattr(walkthrough, "answer", turn)
+        monkeypatch.setattr(walkthrough, "pending", lambda *_: [interrupt()] * self.waiting)
+
+    def demo_email(self, mails: int) -> None:
+        create = {"create": lambda: {"thread_id": "t1"}}
+        fake: Any = SimpleNamespace(threads=SimpleNamespace(**create))
+        decide = client.same_for_all("approve")
+        walkthrough.demo_email(fake, "agent", "Email Bob.", self.outbox, decide, mails)
+
+
+@pytest.mark.parametrize(
+    ("reviews", "mails", "expected", "problem"),
+    [
+        ([0, 0], [0, 1], 1, "did not pause for a review"),
+        ([1, 0], [1, 1], 1, "went out before the review"),
+        ([1, 1], [0, 1], 1, "waits for another review"),
+        ([1, 0], [0, 1], 0, "1 emails landed in .*, not 0"),
+        ([1, 0], [0, 0], 1, "0 emails landed in .*, not 1.*OUTBOX_DIR"),
+    ],
+)
+def test_the_demo_notices_a_promise_that_was_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    reviews: list[int],
+    mails: list[int],
+    expected: int,
+    problem: str,
+) -> None:
+    office = Office(monkeypatch, tmp_path / "outbox", reviews, mails)
+    with pytest.raises(ClientError, match=problem):
+        office.demo_email(expected)
+
+
+def test_the_demo_shows_what_landed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Office(monkeypatch, tmp_path / "outbox", [1, 0], [0, 1]).demo_email(1)
+    assert "To: bob@example.com\nSubject: Hi\nHello." in capsys.readouterr().out
+
+
 def test_help_does_not_wait_for_the_sdk() -> None:
-    loaded = "import sys, client; print('langgraph_sdk' in sys.modules or 'httpx' in sys.modules)"
+    loaded = (
+        "import sys, client; print({'langgraph_sdk', 'httpx', 'walkthrough'} & set(sys.modules))"
+    )
     env = {**os.environ, "PYTHONPATH": os.getcwd()}
     result = subprocess.run(
         [sys.executable, "-c", loaded],
@@ -418,4 +489,4 @@ def test_help_does_not_wait_for_the_sdk() -> None:
         timeout=60,
         check=True,
     )
-    assert result.stdout == "False\n"
+    assert result.stdout == "set()\n"
