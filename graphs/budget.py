@@ -24,19 +24,24 @@ def rounds_this_turn(messages: Sequence[AnyMessage]) -> int:
 
 
 def steps_left(
-    messages: Sequence[AnyMessage], remaining_steps: int, limit: int, steps_per_tool_round: int
+    messages: Sequence[AnyMessage],
+    remaining_steps: int,
+    limit: int,
+    maximum: int,
+    steps_per_tool_round: int,
 ) -> int:
     """How many steps this turn still has in a call of the model, that call's own included.
 
     Args:
         messages: The history.
-        remaining_steps: What LangGraph says is left of this invocation.
-        limit: The steps of a whole turn: the caller's `recursion_limit` or the deployment's
-            maximum, whichever is smaller.
+        remaining_steps: What LangGraph says is left of this invocation, under `limit`.
+        limit: The caller's `recursion_limit`.
+        maximum: The steps that a turn may take, whatever the caller asks for.
         steps_per_tool_round: The steps from one call of the model to the next.
     """
-    used = 1 + steps_per_tool_round * rounds_this_turn(messages)
-    return min(remaining_steps, limit - used)
+    in_this_invocation = remaining_steps - max(0, limit - maximum)
+    used_this_turn = 1 + steps_per_tool_round * rounds_this_turn(messages)
+    return min(in_this_invocation, min(limit, maximum) - used_this_turn)
 
 
 def is_spent(steps: int, steps_per_tool_round: int) -> bool:

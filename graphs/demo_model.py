@@ -6,7 +6,7 @@ and the tools that it is given, so any worker can go on where another one stoppe
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -263,6 +263,12 @@ class DemoChatModel(BaseChatModel):
             yield _chunk(call=tool_call_chunk(args=args[half:], index=i))
         # Once only: metadata that several chunks carry is strung together when they are merged.
         yield _chunk(response_metadata=message.response_metadata, chunk_position="last")
+
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._stream(messages, **kwargs):
+            yield chunk
 
 
 def _chunk(text: str = "", call: ToolCallChunk | None = None, **rest: Any) -> ChatGenerationChunk:

@@ -6,6 +6,7 @@ cancelled, or the user wrote on while a review was pending. The state keeps what
 model is shown a view of it in which every call has one result, in the order of the calls.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -18,6 +19,9 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
+
+TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
+"""The names of tools that providers take."""
 
 NO_RESULT = (
     "No result: the run stopped before this call was finished, and the conversation went on "
@@ -110,17 +114,25 @@ def _with_results(message: AIMessage, results: Results) -> list[AnyMessage]:
 
 
 def _readable(message: AIMessage) -> AIMessage:
-    """The message with its malformed calls as calls without arguments.
+    """The message with calls that a provider takes back: JSON arguments, and a possible name.
 
-    `ChatOpenAI` would send the malformed text back, which some servers (Ollama, vLLM) refuse.
+    What the model sent in their place stands in the call's result.
     """
-    if not message.invalid_tool_calls:
+    possible = all(re.fullmatch(TOOL_NAME, call["name"]) for call in message.tool_calls)
+    if possible and not message.invalid_tool_calls:
         return message
-    repaired = [
-        ToolCall(name=call["name"] or "unknown", args={}, id=call["id"], type="tool_call")
-        for call in message.invalid_tool_calls
+    calls = [
+        ToolCall(name=_possible_name(call["name"]), args=args, id=call["id"], type="tool_call")
+        for call, args in [
+            *((call, call["args"]) for call in message.tool_calls),
+            *((call, {}) for call in message.invalid_tool_calls),
+        ]
     ]
-    return rebuilt(message, tool_calls=[*message.tool_calls, *repaired], invalid_tool_calls=[])
+    return rebuilt(message, tool_calls=calls, invalid_tool_calls=[])
+
+
+def _possible_name(name: str | None) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "")[:64] or "unknown"
 
 
 def _no_result(call: ToolCall) -> ToolMessage:

@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer, Command, interrupt
 
+from graphs.history import with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
     MAX_AGENT_STEPS,
@@ -100,19 +101,19 @@ def make_human_review(policies: Policies) -> Node:
     async def human_review(
         state: AgentState, config: RunnableConfig
     ) -> Command[Literal["tool_node"]]:
-        message = cast(AIMessage, state["messages"][-1])
+        message = with_call_ids(cast(AIMessage, state["messages"][-1]))
         calls = calls_to_review(message, policies)
-        decisions = ask(calls, policies) if calls else {}
+        decisions = ask_human(calls, policies) if calls else {}
         decided = with_edits(message, decisions)
         return Command(
-            update={"messages": [decided]} if decided is not message else {},
+            update={"messages": [decided]} if decided is not state["messages"][-1] else {},
             goto=[send(task) for task in tasks_of(decided, policies, decisions)],
         )
 
     return human_review
 
 
-def ask(calls: Sequence[ToolCall], policies: Policies) -> Decisions:
+def ask_human(calls: Sequence[ToolCall], policies: Policies) -> Decisions:
     """Pause until a human has decided on every call; an answer that does not do so asks again.
 
     Raising here instead would end the run, and every later resume would be given the same bad

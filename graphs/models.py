@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 import httpx
@@ -27,12 +27,15 @@ from graphs.history import rebuilt
 from tools.http_client import per_event_loop, ssl_context
 
 DEFAULT_MODEL = "gpt-5-mini"
+OPENAI_URL = "https://api.openai.com/v1"
 PATIENCE = 60.0
 """Seconds from the first attempt to the last, for an endpoint that is overloaded or silent."""
 ATTEMPT = 40.0
 """Seconds that one attempt waits for the endpoint to begin its answer."""
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; each further pause is twice as long."""
+SILENCE = 60.0
+"""Seconds that an answer that has begun may stand still."""
 LONGEST_PAUSE = 8.0
 """Seconds of the longest pause, unless the endpoint asks for more by `Retry-After`."""
 
@@ -45,10 +48,10 @@ class ChatModel(Protocol):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """The model with tools that it may call."""
 
-    async def ainvoke(
+    def astream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AIMessage:
-        """The model's answer."""
+    ) -> AsyncIterator[AIMessage]:
+        """The model's answer as it comes."""
 
 
 class ModelError(RuntimeError):
@@ -59,7 +62,7 @@ class Settings(NamedTuple):
     """Where the chat model is."""
 
     name: str
-    base_url: str | None
+    base_url: str
     api_key: str
 
 
@@ -89,40 +92,52 @@ class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
     async def ainvoke(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
-        """Ask the model."""
+        """The model's answer."""
+        return await whole_message(self.astream(input, config, **kwargs))
+
+    async def astream(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[AIMessage]:
+        """The model's answer as it comes."""
         settings = settings_from_environment()
-        if settings is None:
-            return await DemoChatModel().ainvoke(input, config, **kwargs)
+        model = chat_model(settings) if settings else DemoChatModel()
         try:
-            stream = chat_model(settings).astream(input, config, **kwargs)
-            return as_sent([chunk async for chunk in stream])
-        except (openai.OpenAIError, httpx.HTTPError, TimeoutError) as error:
+            async for chunk in model.astream(input, config, **kwargs):
+                yield chunk
+        except (openai.OpenAIError, httpx.HTTPError, TimeoutError, ValueError) as error:
             raise ModelError(explained(error, settings)) from error
 
 
-def as_sent(chunks: Sequence[AIMessageChunk]) -> AIMessage:
-    """A streamed message whole, a call whose arguments are no JSON object as an invalid one.
+async def whole_message(stream: AsyncIterator[AIMessage]) -> AIMessage:
+    """A message that comes in chunks, or at once.
 
-    LangChain completes arguments that were cut off, and half an email would go out.
+    A call whose arguments are no JSON object becomes an invalid one: LangChain completes
+    arguments that were cut off, and half an email would go out.
     """
-    whole = add_ai_message_chunks(*chunks)
+    chunks = [chunk async for chunk in stream]
+    if not isinstance(chunks[0], AIMessageChunk):
+        return chunks[0]
+    whole = add_ai_message_chunks(*cast(list[AIMessageChunk], chunks))
     message = cast(AIMessage, message_chunk_to_message(whole))
+    problems = [_json_problem(chunk["args"]) for chunk in whole.tool_call_chunks]
+    if not any(problems):
+        return message
     calls, invalid = [], []
-    for chunk in whole.tool_call_chunks:
-        try:
-            args = json.loads(chunk["args"] or "{}")
-            problem = "" if isinstance(args, dict) else "not an object"
-        except ValueError as error:
-            problem = str(error)
+    for chunk, problem in zip(whole.tool_call_chunks, problems, strict=True):
+        name, args, id_ = chunk["name"], chunk["args"] or "{}", chunk["id"]
         if problem:
-            invalid.append(
-                invalid_tool_call(
-                    name=chunk["name"], args=chunk["args"], id=chunk["id"], error=problem
-                )
-            )
+            invalid.append(invalid_tool_call(name=name, args=args, id=id_, error=problem))
         else:
-            calls.append(tool_call(name=chunk["name"] or "", args=args, id=chunk["id"]))
-    return rebuilt(message, tool_calls=calls, invalid_tool_calls=invalid) if invalid else message
+            calls.append(tool_call(name=name or "", args=json.loads(args), id=id_))
+    return rebuilt(message, tool_calls=calls, invalid_tool_calls=invalid)
+
+
+def _json_problem(args: str | None) -> str:
+    """What is wrong with arguments as they were sent; empty if they are a JSON object."""
+    try:
+        return "" if isinstance(json.loads(args or "{}"), dict) else "not an object"
+    except ValueError as error:
+        return str(error)
 
 
 def settings_from_environment() -> Settings | None:
@@ -145,7 +160,7 @@ def settings_from_environment() -> Settings | None:
         )
     if not (key.isascii() and key.isprintable()):
         raise ModelError("OPENAI_API_KEY has characters that no key has. Copy it again.")
-    return Settings(name.removeprefix("openai:") or DEFAULT_MODEL, url or None, key)
+    return Settings(name.removeprefix("openai:") or DEFAULT_MODEL, url or OPENAI_URL, key)
 
 
 class PatientClient(httpx.AsyncClient):
@@ -199,9 +214,11 @@ def _retry_after(outcome: httpx.Response | httpx.TransportError) -> float:
     return float(value) if value.isdecimal() else 0
 
 
-def explained(error: Exception, settings: Settings) -> str:
+def explained(error: Exception, settings: Settings | None) -> str:
     """What went wrong with the chat model, in one line, without the key."""
-    where = f"The chat model {settings.name!r} at {settings.base_url or 'the OpenAI API'}"
+    if settings is None:
+        return f"The demo model failed: {error}"
+    where = f"The chat model {settings.name!r} at {settings.base_url}"
     match error:
         case openai.APIStatusError():
             what = f"answered {error.status_code}: {error.message}"
@@ -209,6 +226,8 @@ def explained(error: Exception, settings: Settings) -> str:
             what = f"did not answer ({PATIENCE:.0f} seconds were waited)"
         case openai.APIConnectionError() | httpx.HTTPError():
             what = f"could not be reached: {error.__cause__ or error}"
+        case ValueError():
+            what = f"did not answer with the stream of a chat completion: {error}"
         case _:
             what = f"could not be called: {error}"
     line = " ".join(f"{where} {what}".split()).replace(settings.api_key, "***")[:500]
@@ -218,7 +237,7 @@ def explained(error: Exception, settings: Settings) -> str:
 
 
 _client = per_event_loop(
-    lambda: PatientClient(timeout=httpx.Timeout(120, connect=10), verify=ssl_context()),
+    lambda: PatientClient(verify=ssl_context()),
     close=lambda client: client.aclose(),
 )
 _models: Callable[[], dict[Settings, BaseChatModel]] = per_event_loop(dict)
@@ -235,6 +254,7 @@ def chat_model(settings: Settings) -> BaseChatModel:
             # Streamed, the endpoint's answer begins at once, however long it gets.
             streaming=True,
             max_retries=0,
+            timeout=httpx.Timeout(SILENCE, connect=10),
             http_async_client=_client(),
         )
     return models[settings]

@@ -2,25 +2,26 @@
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, Protocol, cast
 
 from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command, Send
+from langgraph.prebuilt.tool_node import ToolInvocationError
+from langgraph.types import Send
 
+from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
-from graphs.history import calls_of, view, with_call_ids
-from graphs.models import ChatModel
+from graphs.history import TOOL_NAME, calls_of, view, with_call_ids
+from graphs.models import ChatModel, whole_message
 from graphs.prompts import NO_STEPS_LEFT
 from graphs.state import AgentState, Conversation, Update
-from graphs.tool_results import shortened
+from graphs.tool_results import in_shape
 from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, not_at_once, task_for
 
 STEP_LIMIT_MESSAGE = (
@@ -40,7 +41,7 @@ class Node(Protocol):
 
 
 def _max_agent_steps() -> int:
-    value = os.environ.get("MAX_AGENT_STEPS") or "25"
+    value = os.environ.get("MAX_AGENT_STEPS", "").strip() or "25"
     if not value.isdecimal() or int(value) < 2:
         raise ValueError(
             f"MAX_AGENT_STEPS is {value!r}. Set it to a whole number, 2 or more: the most steps "
@@ -51,6 +52,9 @@ def _max_agent_steps() -> int:
 
 MAX_AGENT_STEPS = _max_agent_steps()
 """The most steps that one user turn may take, whatever `recursion_limit` a caller asks for."""
+
+MAX_SUBAGENT_STEPS = 15
+"""The steps of one delegation, whatever is left of the supervisor's."""
 
 
 def agent_builder() -> StateGraph[AgentState, None, Conversation, Conversation]:
@@ -66,7 +70,7 @@ def check_names(names: Sequence[str]) -> None:
             and `-`.
     """
     for name in names:
-        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
+        if not re.fullmatch(TOOL_NAME, name):
             raise ValueError(f"{name!r} is no name for a tool: 1 to 64 letters, digits, _ and -.")
         if names.count(name) > 1:
             raise ValueError(f"Two tools are called {name!r}. Rename one of them.")
@@ -84,8 +88,9 @@ def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> Bou
     if tools:
         return llm.bind_tools(tools, **options)
 
-    async def without_tools(prompt: list[AnyMessage], config: RunnableConfig, **_: Any) -> Any:
-        return await llm.ainvoke(prompt, config)
+    async def without_tools(prompt: LanguageModelInput, **_: Any) -> AsyncIterator[AIMessage]:
+        async for chunk in llm.astream(prompt):
+            yield chunk
 
     return RunnableLambda(without_tools, name="llm")
 
@@ -110,18 +115,29 @@ def make_llm_call(
 
     async def llm_call(state: AgentState, config: RunnableConfig) -> Update:
         messages = state["messages"]
-        if not messages:
-            raise ValueError("This conversation is empty. Send a message before anything else.")
-        limit = min(config["recursion_limit"], MAX_AGENT_STEPS)
-        steps = steps_left(messages, state["remaining_steps"], limit, steps_per_tool_round)
+        if not any(isinstance(message, HumanMessage) for message in messages):
+            raise ValueError("There is nothing to answer. Send a message before anything else.")
+        steps = steps_left(
+            messages,
+            state["remaining_steps"],
+            config["recursion_limit"],
+            _maximum(config),
+            steps_per_tool_round,
+        )
         if is_spent(steps, steps_per_tool_round):
             prompt = view(f"{system_prompt}\n\n{NO_STEPS_LEFT}", messages)
-            answer = await model_with_tools.ainvoke(prompt, config, tool_choice="none")
-            return {"messages": [closing(answer)]}
-        answer = await model_with_tools.ainvoke(view(system_prompt, messages), config)
-        return {"messages": [with_call_ids(answer)]}
+            stream = model_with_tools.astream(prompt, config, tool_choice="none")
+            return {"messages": [closing(await whole_message(stream))]}
+        stream = model_with_tools.astream(view(system_prompt, messages), config)
+        return {"messages": [with_call_ids(await whole_message(stream))]}
 
     return llm_call
+
+
+def _maximum(config: RunnableConfig) -> int:
+    """The most steps of a turn, whatever is asked for. A delegation's are not the deployment's."""
+    delegated = "|" in config["configurable"]["checkpoint_ns"]
+    return max(MAX_AGENT_STEPS, MAX_SUBAGENT_STEPS) if delegated else MAX_AGENT_STEPS
 
 
 def closing(answer: AIMessage) -> AIMessage:
@@ -174,41 +190,30 @@ def make_tool_node(tools: Sequence[BaseTool]) -> Node:
     A tool that does not exist and arguments that do not fit are results for the model; an
     exception of the tool's own function goes to the caller. See `shortened` for long results.
     """
-    runner = ToolNode(tools)
+    runner = ToolNode(tools, handle_tool_errors=False)
 
     async def tool_node(state: ToolTask, config: RunnableConfig) -> Any:
-        if "answer" in state:
-            return {"messages": [shortened(_answered(state["call"], state["answer"]))]}
-        return _finished(await runner.ainvoke([state["call"]], config), state.get("note", ""))
+        call = state["call"]
+        tool = runner.tools_by_name.get(call["name"] or "")
+        answer = state.get("answer")
+        if answer is None and tool and (problem := misfit(tool, cast(ToolCall, call)["args"])):
+            answer = Answer(content=problem, status="error")
+        if answer:
+            update: Any = {"messages": [_result(call, answer)]}
+        else:
+            update = await _run(runner, call, config)
+        return in_shape(update, state.get("note", ""))
 
     return tool_node
 
 
-def _answered(call: AnyToolCall, answer: Answer) -> ToolMessage:
-    return ToolMessage(
-        content=answer["content"],
-        status=answer["status"],
-        name=call["name"],
-        tool_call_id=call["id"],
-    )
+async def _run(runner: ToolNode, call: AnyToolCall, config: RunnableConfig) -> Any:
+    try:
+        return await runner.ainvoke([call], config)
+    except ToolInvocationError as error:
+        # The arguments fit: this is the function's own, of a kind that ToolNode takes for a misfit.
+        raise error.source from None
 
 
-def _finished(update: Any, note: str) -> Any:
-    """What a tool returned (messages, a `Command` or a list of them), its results in shape."""
-    if isinstance(update, list):
-        return [_finished(part, note) for part in update]
-    if isinstance(update, Command):
-        return replace(update, update=_finished(update.update, note))
-    if isinstance(update, dict) and "messages" in update:
-        return update | {"messages": [_in_shape(m, note) for m in update["messages"]]}
-    return update
-
-
-def _in_shape(message: Any, note: str) -> Any:
-    if not isinstance(message, ToolMessage):
-        return message
-    if note:
-        content = message.content
-        noted = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
-        message = message.model_copy(update={"content": noted})
-    return shortened(message)
+def _result(call: AnyToolCall, answer: Answer) -> ToolMessage:
+    return ToolMessage(**answer, name=call["name"], tool_call_id=call["id"])

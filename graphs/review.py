@@ -50,6 +50,9 @@ class Decision(TypedDict):
 class BadAnswer(ValueError):
     """An answer that cannot be carried out; the message says what was wrong and expected."""
 
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"Nothing was run. {problem}")
+
 
 Policies = Mapping[str, Policy]
 Decisions = Mapping[str, Decision]
@@ -200,7 +203,7 @@ def _listed(answer: object, count: int) -> list[Any]:
 def _expected(problem: str, count: int) -> str:
     calls = "one call waits" if count == 1 else f"{count} calls wait"
     return (
-        f"Nothing was run. {problem} But {calls}: please answer with "
+        f"{problem} But {calls}: please answer with "
         f'{{"decisions": [...]}} that has {count}, each with a "type".'
     )
 
@@ -215,7 +218,7 @@ def _as_decision(item: object) -> dict[str, Any]:
     """One decision, with Agent Inbox's words turned into LangChain's."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         raise BadAnswer(
-            f"Nothing was run. A decision was {_shown(item)}; each must be an object with a "
+            f"A decision was {_shown(item)}; each must be an object with a "
             f'"type", one of {", ".join(DECISIONS)}.'
         )
     match item:
@@ -238,7 +241,7 @@ def _in_order(given: list[dict[str, Any]], calls: Sequence[ToolCall]) -> list[di
     wanted = [call["id"] for call in calls]
     if sorted(map(repr, ids)) != sorted(map(repr, wanted)):
         raise BadAnswer(
-            f"Nothing was run. The decisions have the ids {_shown(ids)}; the calls that wait have "
+            f"The decisions have the ids {_shown(ids)}; the calls that wait have "
             f"{', '.join(map(str, wanted))}. Give each call's id once, or no ids at all."
         )
     by_id = dict(zip(ids, given, strict=True))
@@ -249,8 +252,7 @@ def _decision(given: dict[str, Any], call: ToolCall, policy: Policy) -> Decision
     kind = given["type"]
     if kind not in policy.allowed:
         raise BadAnswer(
-            f"Nothing was run. {kind!r} is no decision on {call['name']}; "
-            f"it takes {', '.join(policy.allowed)}."
+            f"{kind!r} is no decision on {call['name']}; it takes {', '.join(policy.allowed)}."
         )
     if kind == "approve":
         return {"type": kind}
@@ -259,7 +261,7 @@ def _decision(given: dict[str, Any], call: ToolCall, policy: Policy) -> Decision
     message = given.get("message") or ""
     if not isinstance(message, str) or (kind == "respond" and not message.strip()):
         raise BadAnswer(
-            f"Nothing was run. The {kind} of {call['name']} needs a text as its message; "
+            f"The {kind} of {call['name']} needs a text as its message; "
             f"it was {_shown(given.get('message'))}."
         )
     return {"type": kind, "message": message}
@@ -271,21 +273,19 @@ def _edited_args(action: object, call: ToolCall, tool: BaseTool) -> dict[str, An
             pass
         case {"name": str(name)} if name != tool.name:
             raise BadAnswer(
-                f"Nothing was run. An edit may not change {tool.name} into {name}; "
+                f"An edit may not change {tool.name} into {name}; "
                 f"reject the call and say what to do instead."
             )
         case _:
             raise BadAnswer(
-                f"Nothing was run. The edit of {tool.name} needs "
+                f"The edit of {tool.name} needs "
                 f'{{"edited_action": {{"name": "{tool.name}", "args": {{...}}}}}}; '
                 f"its edited_action was {_shown(action)}."
             )
     try:
         return fitted(tool, args)
-    except ValueError as error:
-        raise BadAnswer(
-            f"Nothing was run. The edited arguments of {tool.name} do not fit: {error}."
-        ) from None
+    except Exception as error:  # noqa: BLE001 (raised here, it would come back on every resume)
+        raise BadAnswer(f"The edited arguments of {tool.name} do not fit: {error}.") from None
 
 
 def with_edits(message: AIMessage, decisions: Decisions) -> AIMessage:
@@ -316,8 +316,8 @@ def _reviewed(call: ToolCall, policies: Policies, decisions: Decisions) -> ToolT
         case "approve":
             return {"call": call}
         case "edit":
-            was = json.dumps(call["args"], ensure_ascii=False)
-            return {"call": call, "note": f"A human edited this call. It ran with {was}."}
+            ran = json.dumps(call["args"], ensure_ascii=False)
+            return {"call": call, "note": f"A human edited this call. It ran with {ran}."}
         case "respond":
             return answered(call, message, "success")
         case "reject":

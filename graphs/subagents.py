@@ -12,9 +12,10 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Checkpointer
 from pydantic import BaseModel, Field
 
+from graphs import react
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel
-from graphs.nodes import Agent, check_names
+from graphs.nodes import MAX_SUBAGENT_STEPS, Agent, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn
@@ -22,8 +23,7 @@ from graphs.state import Conversation
 from tools.mail import send_email
 from tools.weather import get_weather
 
-MAX_SUBAGENT_STEPS = 15
-"""The steps of one delegation, whatever is left of the supervisor's."""
+STEPS_PER_TOOL_ROUND = react.STEPS_PER_TOOL_ROUND  # a delegation is one tool call
 
 
 @dataclass(frozen=True)

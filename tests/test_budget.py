@@ -1,20 +1,34 @@
 """The step budget: pure, on each agent, and swept over every limit."""
 
 import math
-from collections import deque
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.errors import GraphRecursionError
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 
 from graphs import human_in_the_loop, nodes
 from graphs import react as react_module
 from graphs.budget import is_spent, rounds_this_turn, steps_left
-from graphs.nodes import STEP_LIMIT_MESSAGE, Agent
+from graphs.nodes import (
+    MAX_SUBAGENT_STEPS,
+    STEP_LIMIT_MESSAGE,
+    Agent,
+    agent_builder,
+    bind_tools,
+    make_llm_call,
+    make_tool_node,
+    send_calls,
+)
 from graphs.state import AgentState
-from graphs.subagents import MAX_SUBAGENT_STEPS, SubagentSpec, build_supervisor_agent
+from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import PROMPT, Recorder, ask, react, resume, reviewed, rounds, thread
 from tests.standins.scripted_model import ModelCall, ScriptedModel, always_tool, call, calls
 
@@ -47,17 +61,19 @@ def test_rounds_are_counted_since_the_last_human_message(
     [
         (0, 24, 25, 2, 24),
         (1, 22, 25, 2, 22),
-        (0, 99, 25, 2, 24),  # the caller asked for 100
-        (2, 24, 25, 3, 18),  # resumed: LangGraph counts afresh
+        (0, 99, 100, 2, 24),
+        (2, 25, 25, 3, 18),  # resumed: LangGraph counts afresh
         (0, 6, 7, 2, 6),
         (2, 2, 7, 2, 2),
+        (0, 3, 7, 2, 3),  # other nodes took steps before
+        (0, 78, 100, 2, 3),  # the same under a limit that is not given
     ],
 )
 def test_steps_left(
     rounds_run: int, remaining: int, limit: int, per_round: int, expected: int
 ) -> None:
     messages: list[AnyMessage] = [HumanMessage("a"), *ROUND * rounds_run]
-    assert steps_left(messages, remaining, limit, per_round) == expected
+    assert steps_left(messages, remaining, limit, 25, per_round) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,17 +87,20 @@ def test_a_round_starts_only_if_the_answer_after_it_still_has_a_step(
 
 
 def cycle_length(agent: Agent) -> int:
-    """The number of steps from one llm_call to the next, read off the compiled graph."""
-    edges = agent.get_graph().edges
-    queue = deque([("llm_call", 0)])
-    while queue:
-        node, steps = queue.popleft()
-        for edge in edges:
-            if edge.source == node and edge.target == "llm_call":
-                return steps + 1
-            if edge.source == node:
-                queue.append((edge.target, steps + 1))
-    raise AssertionError("no way leads back to llm_call")
+    """The most steps from one llm_call to the next, read off the compiled graph."""
+    ways = defaultdict(set)
+    for edge in agent.get_graph().edges:
+        ways[edge.source].add(edge.target)
+
+    def longest(node: str, passed: frozenset[str]) -> int:
+        if node == "llm_call" and passed:
+            return 0
+        onward = [longest(n, passed | {node}) for n in ways[node] if n not in passed - {"llm_call"}]
+        return 1 + max(onward, default=-1000)
+
+    length = longest("llm_call", frozenset())
+    assert length > 0, "no way leads back to llm_call"
+    return length
 
 
 @pytest.mark.parametrize(
@@ -99,15 +118,36 @@ def test_the_constant_is_the_length_of_the_cycle(agent: Agent, constant: int) ->
     assert cycle_length(agent) == constant
 
 
-def test_a_node_more_in_the_round_would_be_noticed() -> None:
+@pytest.mark.parametrize("detour", [False, True])
+def test_a_node_more_in_the_round_would_be_noticed(detour: bool) -> None:
+    """Also one that is passed in some rounds only."""
     builder: Any = StateGraph(AgentState)
     for name in ("llm_call", "log", "tool_node"):
         builder.add_node(name, lambda state: state)
     builder.add_edge(START, "llm_call")
-    builder.add_conditional_edges("llm_call", lambda _: "log", ["log"])
+    targets = ["log", "tool_node"] if detour else ["log"]
+    builder.add_conditional_edges("llm_call", lambda _: "log", targets)
     builder.add_edge("log", "tool_node")
     builder.add_edge("tool_node", "llm_call")
     assert cycle_length(builder.compile()) == react_module.STEPS_PER_TOOL_ROUND + 1
+
+
+@pytest.mark.parametrize("limit", range(3, 9))
+async def test_steps_that_other_nodes_took_are_counted(limit: int) -> None:
+    """Someone puts a node before the first llm_call: the run still ends with an answer."""
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}))
+    tools = [Recorder().tool("work")]
+    builder: Any = agent_builder()
+    builder.add_node("prepare", lambda _: None)
+    builder.add_node("llm_call", make_llm_call(bind_tools(model, tools), PROMPT, 2))
+    builder.add_node("tool_node", make_tool_node(tools), input_schema=AgentState)
+    builder.add_edge(START, "prepare")
+    builder.add_edge("prepare", "llm_call")
+    builder.add_conditional_edges("llm_call", send_calls, ["tool_node", END])
+    builder.add_edge("tool_node", "llm_call")
+    messages = await ask(builder.compile(), "go", thread(limit=limit))
+    assert messages[-1].text == "Closing."
+    assert rounds(messages) == math.ceil((limit - 2) / 2) - 1
 
 
 AGENTS = {"react": (react, 2), "human_in_the_loop": (reviewed, 3)}
@@ -202,9 +242,12 @@ async def test_a_resume_with_hardly_any_steps_runs_what_was_approved_and_answers
     assert result["messages"][-1].response_metadata["stop_reason"] == "step_limit"
 
 
-@pytest.mark.parametrize("limit", [7, 25, 100])
-async def test_a_delegation_has_its_own_budget(limit: int) -> None:
+@pytest.mark.parametrize(("limit", "maximum"), [(7, 25), (25, 25), (100, 100), (25, 7)])
+async def test_a_delegation_has_its_own_budget(
+    limit: int, maximum: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Case 6: whatever the supervisor's limit, a subagent gets 15 steps, 6 rounds."""
+    monkeypatch.setattr(nodes, "MAX_AGENT_STEPS", maximum)
 
     def script(made: ModelCall) -> str | AIMessage:
         if made.tool_names == ["worker"]:
@@ -259,6 +302,9 @@ async def test_after_the_budget_is_spent_the_conversation_goes_on() -> None:
             additional_kwargs={"tool_calls": [{"id": "1", "function": {"name": "work"}}]},
             response_metadata={"finish_reason": "tool_calls"},
         ),
+        AIMessage("Let me see.", invalid_tool_calls=[
+            {"name": "work", "args": "{", "id": "1", "error": "x", "type": "invalid_tool_call"}
+        ]),
         AIMessage("", id="empty"),
         AIMessage([{"type": "text", "text": "  "}]),
         AIMessage("", invalid_tool_calls=[
@@ -283,6 +329,46 @@ async def test_nothing_of_a_late_call_is_left(late: AIMessage) -> None:
 
 async def test_a_closing_answer_in_blocks_becomes_plain_text() -> None:
     """Case 8, 43."""
-    blocks = AIMessage([{"type": "text", "text": "All I know."}])
+    usage = UsageMetadata(input_tokens=1, output_tokens=2, total_tokens=3)
+    blocks = AIMessage([{"type": "text", "text": "All I know."}], usage_metadata=usage)
     agent = react(ScriptedModel(script=[blocks]), [Recorder().tool("work")])
-    assert (await ask(agent, "go", thread(limit=2)))[-1].content == "All I know."
+    answer = (await ask(agent, "go", thread(limit=2)))[-1]
+    assert answer.content == "All I know."
+    assert isinstance(answer, AIMessage)
+    assert answer.usage_metadata == usage
+
+
+@pytest.mark.parametrize("value", ["many", "1", "0", "-5", "2.5", "1e3"])
+def test_a_maximum_that_is_none_stops_the_start_with_a_clear_error(value: str) -> None:
+    done = start(value)
+    assert done.returncode
+    assert f"MAX_AGENT_STEPS is '{value}'. Set it to a whole number, 2 or more" in done.stderr
+
+
+@pytest.mark.parametrize(("value", "expected"), [("", 25), ("2", 2), (" 40 ", 40)])
+def test_the_environment_sets_the_maximum(value: str, expected: int) -> None:
+    assert start(value).stdout.split() == [str(expected)]
+
+
+def start(maximum: str) -> subprocess.CompletedProcess[str]:
+    """A fresh process that reads the maximum from its environment."""
+    code = "from graphs.nodes import MAX_AGENT_STEPS; print(MAX_AGENT_STEPS)"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "MAX_AGENT_STEPS": maximum},
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_agents_have_names() -> None:
+    """Traces and streams show them."""
+    supervisor = build_supervisor_agent(ScriptedModel(), [])
+    assert [react_module.graph.name, human_in_the_loop.graph.name, supervisor.name] == [
+        "react",
+        "human_in_the_loop",
+        "subagents",
+    ]

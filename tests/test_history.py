@@ -1,6 +1,7 @@
 # ruff: noqa: E501 (the cases are a table)
 """The view on the history: a table of broken histories and what the model is shown."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -77,6 +78,10 @@ CASES: list[tuple[str, list[AnyMessage], list[str]]] = [
      ["human: hi", "asks call_m_0 call_m_1", f"call_m_0: {NOTHING}", f"call_m_1: {NOTHING}"]),
     ("case 14: arguments that are no JSON", [H, malformed("1"), result("1")],
      ["human: hi", "asks 1", "1: result 1"]),
+    ("a name that providers refuse", [H, AIMessage("", tool_calls=[{"name": "multi_tool_use.parallel", "args": {}, "id": "1"}]), result("1")],
+     ["human: hi", "asks 1", "1: result 1"]),
+    ("no name, and a long one", [H, AIMessage("", tool_calls=[{"name": n, "args": {}, "id": n} for n in ("", "x" * 70)], id="m")],
+     ["human: hi", "asks call_m_0 call_m_1", f"call_m_0: {NOTHING}", f"call_m_1: {NOTHING}"]),
     ("case 14: nothing right about a call", [H, malformed(None, None)],
      ["human: hi", "asks call_m_0", f"call_m_0: {NOTHING}"]),
 ]  # fmt: skip
@@ -113,10 +118,29 @@ def test_fresh_ids_are_short_enough_for_providers() -> None:
     assert len(call["id"]) <= 40
 
 
-def test_a_long_history_is_read_once() -> None:
-    """Twice as long must not take four times as many looks."""
-    messages: list[AnyMessage] = [
-        H,
-        *[m for n in range(2000) for m in (asks(str(n)), result(str(n)))],
-    ]
+class Counted(list[AnyMessage]):
+    """A history that counts how many of its messages are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[AnyMessage]:
+        for message in super().__iter__():
+            self.read += 1
+            yield message
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        self.read += len(found) if isinstance(key, slice) else 1
+        return found
+
+
+def test_a_long_history_is_read_a_few_times_and_not_once_a_message() -> None:
+    messages = Counted([H, *[m for n in range(500) for m in (asks(str(n)), result(str(n)))]])
     assert len(view("Prompt.", messages)) == len(messages) + 1
+    assert messages.read <= 4 * len(messages)
+
+
+def test_a_missing_result_is_marked_as_an_error() -> None:
+    missing = view("Prompt.", [H, asks("1"), H])[3]
+    assert isinstance(missing, ToolMessage)
+    assert missing.status == "error"

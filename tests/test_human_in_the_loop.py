@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
 
 from graphs.history import NO_RESULT
 from graphs.nodes import Agent
@@ -240,6 +241,37 @@ async def test_rejecting_again_and_again_is_bounded_by_the_budget() -> None:
         assert await requests(agent)
         await resume(agent, {"decisions": [{"type": "reject"}]})
     assert (await history(agent))[-1].text == "enough"
+
+
+async def test_an_edited_call_that_returns_blocks_says_so_in_a_block() -> None:
+    """As MCP tools do; a bare text among blocks is refused by providers."""
+
+    @tool
+    async def send(text: str) -> list[dict[str, str]]:
+        """Send."""
+        return [{"type": "text", "text": f"sent {text}"}]
+
+    agent = reviewed(ScriptedModel(script=[SEND, "done"]), [send], {"send": True})
+    await ask(agent, "go")
+    action = {"name": "send", "args": {"text": "bye"}}
+    await resume(agent, {"decisions": [{"type": "edit", "edited_action": action}]})
+    (result,) = results(await history(agent))
+    assert isinstance(result.content, list)
+    note, sent = result.content
+    assert isinstance(note, dict)
+    assert "A human edited this call" in note["text"]
+    assert sent == {"type": "text", "text": "sent bye"}
+
+
+async def test_decisions_on_calls_of_one_id_are_kept_apart() -> None:
+    """Case 20: such a message can come from `update_state`, past llm_call."""
+    recorder = Recorder()
+    agent, _ = agent_with(recorder, "done")
+    same = calls(("send", {"text": "a"}, "1"), ("send", {"text": "b"}, "1"))
+    await agent.aupdate_state(thread(), {"messages": [HumanMessage("go"), same]}, "llm_call")
+    await agent.ainvoke(None, thread())
+    await resume(agent, {"decisions": [{"type": "reject"}, APPROVE]})
+    assert [args["text"] for _, args in recorder.runs] == ["b"]
 
 
 async def test_the_agents_own_description_is_shown() -> None:

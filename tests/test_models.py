@@ -17,6 +17,7 @@ from tests.standins.openai_endpoint import (
     DROP,
     DROP_IN_STREAM,
     HANG,
+    HANG_IN_STREAM,
     MODEL,
     Fault,
     OpenAIEndpoint,
@@ -48,9 +49,9 @@ async def say(scene: Scene, text: str = "hello") -> AIMessage:
         ("", "", "", None),
         ("", "", "demo", None),
         ("k", "", "demo", None),
-        ("k", "", "", ("gpt", None, "k")),
-        ("k\n", " ", "openai:gpt", ("gpt", None, "k")),
-        ("k", "", "gpt", ("gpt", None, "k")),
+        ("k", "", "", ("gpt", models.OPENAI_URL, "k")),
+        ("k\n", " ", "openai:gpt", ("gpt", models.OPENAI_URL, "k")),
+        ("k", "", "gpt", ("gpt", models.OPENAI_URL, "k")),
         ("k", "http://x/v1", "llama3.2:3b", ("llama3.2:3b", "http://x/v1", "k")),
         ("k", "http://x/v1", "openai:llama3.2:3b", ("llama3.2:3b", "http://x/v1", "k")),
     ],
@@ -178,6 +179,7 @@ async def test_a_wrong_key_is_not_repeated(
     monkeypatch.setenv("OPENAI_API_KEY", "wrong-key")
     with pytest.raises(ModelError, match="answered 401") as error:
         await EnvironmentModel().ainvoke("hello")
+    assert "Incorrect API key provided: ***" in str(error.value)
     assert "wrong-key" not in str(error.value)
 
 
@@ -188,6 +190,37 @@ async def test_retry_after_is_respected(endpoint: OpenAIEndpoint) -> None:
         await say(scene)
     assert time.monotonic() - begun < 1, "waiting longer than the patience allows is pointless"
     assert len(scene.requests) == 2
+
+
+async def test_a_stream_that_stands_still_is_not_waited_for_longer_than_a_minute(
+    endpoint: OpenAIEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert models.SILENCE <= 60
+    monkeypatch.setattr(models, "SILENCE", 0.3)
+    scene = endpoint.scene([HANG_IN_STREAM])
+    with pytest.raises(ModelError, match="did not answer"):
+        await asyncio.wait_for(say(scene), 5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>Welcome to nginx!</html>", b"", b"data: [DONE]\n\n", b"data: {broken\n\n", b"{}"],
+)
+async def test_an_answer_that_is_no_chat_completion(endpoint: OpenAIEndpoint, body: bytes) -> None:
+    scene = endpoint.scene([Fault(body=body), "better"])
+    with pytest.raises(ModelError, match="did not answer with the stream of a chat completion"):
+        await say(scene)
+    assert (await say(scene)).text == "better"
+
+
+async def test_what_the_environment_says_elsewhere_does_not_move_the_endpoint(
+    endpoint: OpenAIEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/elsewhere")
+    monkeypatch.setenv("OPENAI_BASE_URL", " ")
+    settings = settings_from_environment()
+    assert settings
+    assert models.chat_model(settings).openai_api_base == models.OPENAI_URL  # type: ignore[attr-defined]
 
 
 async def test_a_stream_that_breaks_off_is_an_error_and_not_asked_again(

@@ -1,10 +1,14 @@
 """Reviews as pure functions: policies, requests and answers, as tables."""
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
-from langchain_core.messages import AIMessage, ToolCall
+from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from langchain_core.tools import StructuredTool
+from pydantic import AfterValidator
 
 from graphs.review import (
     BadAnswer,
@@ -16,6 +20,14 @@ from graphs.review import (
     with_edits,
     with_error,
 )
+
+
+def known_zone(name: str) -> str:
+    ZoneInfo(name)  # raises a KeyError
+    return name
+
+
+Zone = Annotated[str, AfterValidator(known_zone)]
 
 
 def send(to: str, text: str, copies: int = 1) -> str:
@@ -42,12 +54,33 @@ REMOTE = StructuredTool.from_function(
         "additionalProperties": False,
     },
 )
-TOOLS = [SEND, DELETE, REMOTE]
+
+
+def mixed(when: date, tags: Sequence[str] = (), size: int | None = None, zone: Zone = "UTC") -> str:
+    """Take values that a form sends as text."""
+    return f"{when} {tags} {size} {zone}"
+
+
+MIXED = StructuredTool.from_function(mixed)
+# A pattern that JSON Schema allows, and that Python cannot read.
+UNCHECKED = StructuredTool.from_function(
+    func=lambda **_: "",
+    name="unchecked",
+    description="Has a schema that cannot be checked here.",
+    args_schema={"type": "object", "properties": {"x": {"type": "string", "pattern": "\\p{L}"}}},
+)
+FREE = StructuredTool.from_function(
+    func=lambda **_: "", name="free", description="Takes anything.", args_schema={"type": "object"}
+)
+TOOLS = [SEND, DELETE, REMOTE, MIXED, UNCHECKED, FREE]
 POLICIES = read_policies(
     {
         "send": True,
         "delete": {"allowed_decisions": ["approve", "reject"], "description": "Deletes for good."},
         "remote": True,
+        "mixed": True,
+        "unchecked": True,
+        "free": True,
     },
     TOOLS,
 )
@@ -61,6 +94,7 @@ A = call("send", "a", to="ann", text="hi", copies=2)
 B = call("send", "b", to="bob", text="ho")
 D = call("delete", "d", path="/tmp/x")
 R = call("remote", "r", count=1)
+M = call("mixed", "m", when="2026-01-01")
 APPROVE = {"type": "approve"}
 
 
@@ -141,6 +175,10 @@ def test_a_tool_that_does_not_exist_never_reaches_the_reviewer() -> None:
     assert calls_to_review(message, POLICIES) == [A]
 
 
+def edit(name: Any, args: Any) -> dict[str, Any]:
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
 EDIT = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "eve", "text": "yo"}}}
 EDITED = {"type": "edit", "args": {"to": "eve", "text": "yo"}}
 
@@ -203,6 +241,24 @@ GOOD: list[tuple[str, Any, list[ToolCall], dict[str, Any]]] = [
         {"a": {"type": "edit", "args": {"to": "e", "text": "3", "copies": 3}}},
     ),
     (
+        "a form's texts in every type",
+        edit("mixed", {"when": "2026-02-03", "tags": '["a", "b"]', "size": "4"}),
+        [M],
+        {"m": {"type": "edit", "args": {"when": "2026-02-03", "tags": ["a", "b"], "size": 4}}},
+    ),
+    (
+        "a schema that cannot be checked is the server's to check",
+        edit("unchecked", {"x": "y"}),
+        [call("unchecked", "u", x="a")],
+        {"u": {"type": "edit", "args": {"x": "y"}}},
+    ),
+    (
+        "a tool that takes anything",
+        edit("free", {"x": "y"}),
+        [call("free", "f", a="b")],
+        {"f": {"type": "edit", "args": {"x": "y"}}},
+    ),
+    (
         "the same for a tool with a plain JSON schema",
         {
             "type": "edit",
@@ -219,10 +275,6 @@ GOOD: list[tuple[str, Any, list[ToolCall], dict[str, Any]]] = [
 )
 def test_a_good_answer(answer: Any, calls: list[ToolCall], expected: dict[str, Any]) -> None:
     assert read_answer(answer, calls, POLICIES) == expected
-
-
-def edit(name: Any, args: Any) -> dict[str, Any]:
-    return {"type": "edit", "edited_action": {"name": name, "args": args}}
 
 
 BAD: list[tuple[Any, list[ToolCall], str]] = [
@@ -277,7 +329,17 @@ BAD: list[tuple[Any, list[ToolCall], str]] = [
     ),
     ({"decisions": [edit("remote", {"count": "many"})]}, [R], "count: 'many' is not of type"),
     ({"decisions": [edit("remote", {"note": "x"})]}, [R], "'count' is a required property"),
-    ({"decisions": [edit("remote", {"count": 1, "x": 1})]}, [R], "'x' was unexpected"),
+    (
+        {"decisions": [edit("remote", {"count": 1, "x": 1})]},
+        [R],
+        "remote has no argument x; it has count, note",
+    ),
+    ({"decisions": [edit("mixed", {"when": "soon"})]}, [M], "when: Input should be a valid date"),
+    (
+        {"decisions": [edit("mixed", {"when": "2026-01-01", "zone": "Mars/Base"})]},
+        [M],
+        "No time zone found with key Mars/Base",
+    ),
     # Words that are none.
     ({"decisions": [{"type": "respond"}]}, [A], "needs a text as its message"),
     ({"decisions": [{"type": "respond", "message": "  "}]}, [A], "needs a text"),
@@ -338,3 +400,40 @@ def test_what_becomes_of_each_call() -> None:
     assert "Not executed" in rejected["answer"]["content"]
     assert "Keep it." in rejected["answer"]["content"]
     assert responded["answer"] == {"content": "It is 7.", "status": "success"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "fits"),
+    [
+        (call("remote", "r", count="many"), False),
+        (call("remote", "r", count=1, x=2), False),
+        (call("remote", "r", count=1), True),
+        (call("mixed", "m", when="2026-01-01", zone="Mars/Base"), False),
+        (call("unchecked", "u", x="y"), True),
+        (call("free", "f", x="y"), True),
+    ],
+)
+def test_every_kind_of_schema_is_asked_before_a_human_is(bad: ToolCall, fits: bool) -> None:
+    message = AIMessage("", tool_calls=[bad])
+    assert bool(calls_to_review(message, POLICIES)) is fits
+
+
+def test_a_malformed_call_beside_an_edited_one_keeps_its_place() -> None:
+    broken = InvalidToolCall(
+        type="invalid_tool_call", name="send", args="{", id="x", error="no JSON"
+    )
+    message = AIMessage(
+        "text",
+        id="m",
+        name="writer",
+        tool_calls=[B],
+        invalid_tool_calls=[broken],
+        response_metadata={"model_name": "m"},
+        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+    )
+    decisions = read_answer({"decisions": [EDIT]}, [B], POLICIES)
+    edited = with_edits(message, decisions)
+    for kept in ("content", "name", "invalid_tool_calls", "response_metadata", "usage_metadata"):
+        assert getattr(edited, kept) == getattr(message, kept)
+    _, task = tasks_of(edited, POLICIES, decisions)
+    assert task["answer"]["status"] == "error"

@@ -1,12 +1,20 @@
 """What follows when a tool call fails, the same for every agent; how much of a result is kept."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, tool
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
+from pydantic import TypeAdapter, ValidationError
 
 from graphs.history import NO_RESULT
 from graphs.nodes import Agent, check_names
@@ -67,6 +75,97 @@ async def test_arguments_that_are_no_json_get_an_error_each(build: Build) -> Non
         assert '{"text": ' in by_id[id_].text
     assert by_id["3"].text == "work did good"
     assert messages[-1].text == "done"
+
+
+@BOTH
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_arguments_that_were_cut_off_are_never_completed(
+    build: Build, streamed: bool
+) -> None:
+    """Case 14: whoever watches the run. LangChain closes the brackets of what is streamed."""
+    recorder = Recorder()
+    model = ScriptedModel(script=[malformed_call("work", '{"text": "Dear Bob, pay 10', "1"), "ok"])
+    agent = build(model, [recorder.tool("work")])
+    mode: Any = "messages" if streamed else "values"
+    async for _ in agent.astream({"messages": [HumanMessage("go")]}, thread(), stream_mode=mode):
+        pass
+    assert recorder.runs == []
+    messages = await history(agent)
+    assert [m.type for m in messages] == ["human", "ai", "tool", "ai"]
+    assert "not valid JSON" in messages[2].text
+
+
+@BOTH
+async def test_a_made_up_name_that_providers_refuse_does_not_wedge_the_thread(
+    build: Build,
+) -> None:
+    model = ScriptedModel(script=[call("functions.work", {"text": "x"}), "ok", "fine"])
+    agent = build(model, [Recorder().tool("work")])
+    messages = await ask(agent, "go")
+    assert "functions.work is not a valid tool" in messages[2].text
+    assert (await ask(agent, "and?"))[-1].text == "fine"
+
+
+@BOTH
+async def test_a_validation_error_of_the_tools_own_goes_to_the_caller(build: Build) -> None:
+    """It is no misfit of the arguments: the tool has begun, and must not be called again."""
+    begun = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        begun.append(amount)
+        TypeAdapter(int).validate_python("x")
+        return "paid"
+
+    agent = build(ScriptedModel(script=[call("pay", {"amount": 1}), "ok"]), [pay])
+    with pytest.raises(ValidationError):
+        await ask(agent, "go")
+    assert begun == [1]
+
+
+@BOTH
+async def test_a_plain_json_schema_is_checked_too(build: Build) -> None:
+    remote = StructuredTool.from_function(
+        func=lambda **_: "ran",
+        name="remote",
+        description="d",
+        args_schema={"type": "object", "properties": {"n": {"type": "integer"}}},
+    )
+    model = ScriptedModel(script=[call("remote", {"n": "x"}), call("remote", {"n": 1}), "ok"])
+    wrong, right = results(await ask(build(model, [remote]), "go"))
+    assert "n: 'x' is not of type 'integer'" in wrong.text
+    assert wrong.status == "error"
+    assert right.text == "ran"
+
+
+@BOTH
+async def test_tools_that_are_given_state_and_runtime_work(build: Build) -> None:
+    @tool
+    async def look(text: str, runtime: ToolRuntime, state: Annotated[Any, InjectedState]) -> str:
+        """Look."""
+        return f"{text} {runtime.tool_call_id} {len(state['messages'])}"
+
+    model = ScriptedModel(script=[call("look", {"text": "x"}, "1"), call("look", {}, "2"), "ok"])
+    right, wrong = results(await ask(build(model, [look]), "go"))
+    assert right.text == "x 1 2"
+    assert "text: Field required" in wrong.text
+    assert "runtime" not in wrong.text
+
+
+@BOTH
+async def test_a_message_that_a_tool_adds_gives_no_new_budget(build: Build) -> None:
+    @tool
+    async def talk(runtime: ToolRuntime) -> Command[None]:
+        """Speak as the user."""
+        result = ToolMessage("ok", tool_call_id=str(runtime.tool_call_id))
+        return Command(update={"messages": [result, HumanMessage("h" * 50_000)]})
+
+    messages = await ask(
+        build(ScriptedModel(script=always_tool("talk")), [talk]), "go", thread(limit=100)
+    )
+    assert len(results(messages)) == {react: 11, reviewed: 7}[build]
+    assert max(len(m.text) for m in messages) <= MAX_RESULT_CHARACTERS
 
 
 @BOTH
@@ -147,6 +246,17 @@ async def test_calls_that_a_client_sends_run_nothing(build: Build) -> None:
 
 
 @BOTH
+async def test_a_conversation_without_a_human_message_is_a_clear_error(build: Build) -> None:
+    model = ScriptedModel(script=["hi"])
+    agent = build(model, [])
+    empty: list[list[AnyMessage]] = [[], [AIMessage("hello")], [SystemMessage("be brief")]]
+    for messages in empty:
+        with pytest.raises(ValueError, match="Send a message before anything else"):
+            await agent.ainvoke({"messages": messages}, thread())
+    assert (await ask(agent, "go"))[-1].text == "hi"
+
+
+@BOTH
 async def test_an_empty_answer_does_not_break_the_thread(build: Build) -> None:
     agent = build(ScriptedModel(script=["", "hello"]), [])
     await ask(agent, "go")
@@ -219,8 +329,11 @@ async def test_at_most_20_000_characters_of_any_result_are_kept(build: Build, va
 
 
 @BOTH
-async def test_a_tools_error_is_shortened_too(build: Build) -> None:
-    model = ScriptedModel(script=[call("work", {"wrong": "x" * 50_000}), "done"])
+@pytest.mark.parametrize(
+    "bad", [call("x" * 50_000), malformed_call("work", "x" * 50_000, "1"), call("work")]
+)
+async def test_an_error_is_shortened_too(build: Build, bad: AIMessage) -> None:
+    model = ScriptedModel(script=[bad, "done"])
     (result,) = results(await ask(build(model, [Recorder().tool("work")]), "go"))
     assert len(result.text) <= MAX_RESULT_CHARACTERS
 

@@ -63,19 +63,22 @@ class Fault:
     """An answer that goes wrong.
 
     `status` is answered with an error body, and with `retry_after` seconds where they are given.
-    Without a status the connection is dropped: at once, or after `pieces` pieces of a streamed
-    "This is never finished"; with `hang`, it stays open and silent until the server stops.
+    A `body` is answered with 200 as it is. Else the connection is dropped: at once, or after
+    `pieces` pieces of a streamed "This is never finished"; with `hang`, it stays open and silent
+    from there on until the server stops.
     """
 
     status: int | None = None
     retry_after: float | None = None
     pieces: int = 0
     hang: bool = False
+    body: bytes | None = None
 
 
 DROP = Fault()
 DROP_IN_STREAM = Fault(pieces=2)
 HANG = Fault(hang=True)
+HANG_IN_STREAM = Fault(hang=True, pieces=2)
 
 Reply = str | AIMessage | Fault
 Player = Callable[[ChatRequest], Reply]
@@ -175,7 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/chat/completions":
             return self._error(404, f"Unknown path {self.path}")
         if self.headers.get("Authorization") != f"Bearer {self.endpoint.api_key}":
-            return self._error(401, "Incorrect API key provided.")
+            given = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            return self._error(401, f"Incorrect API key provided: {given}.")
         try:
             request = ChatRequest(json.loads(raw))
             reply = self.endpoint.reply(request)
@@ -192,11 +196,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _fail(self, fault: Fault) -> None:
         if fault.status is not None:
             return self._error(fault.status, f"Scripted error {fault.status}", fault.retry_after)
-        if fault.hang:
-            self.endpoint.stopping.wait()
+        if fault.body is not None:
+            return self._send(200, fault.body)
         if fault.pieces:
             never = AIMessage("This is never finished")
             self._stream(itertools.islice(_chunks(never, usage=False), fault.pieces), end=False)
+        if fault.hang:
+            self.endpoint.stopping.wait()
         self.close_connection = True
         return None
 
@@ -206,7 +212,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(status, {"error": error}, headers)
 
     def _json(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+        self._send(status, json.dumps(body).encode(), headers)
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

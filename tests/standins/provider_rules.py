@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
+from langchain_core.messages import BaseMessage
+from langchain_openai.chat_models.base import _convert_message_to_dict
 
 Message = Mapping[str, Any]
 
@@ -160,18 +161,5 @@ def _refuse_unanswered(call_ids: Iterable[str], where: str) -> None:
 
 
 def _as_openai(message: BaseMessage) -> Message:
-    """Convert one message as `ChatOpenAI` does, which sends invalid tool calls too."""
-    converted = dict(_converted(message))
-    if isinstance(message, AIMessage) and message.invalid_tool_calls:
-        invalid = [
-            {"id": c["id"], "function": {"name": c["name"], "arguments": c["args"]}}
-            for c in message.invalid_tool_calls
-        ]
-        converted["tool_calls"] = [*converted.get("tool_calls", ()), *invalid]
-    return converted
-
-
-def _converted(message: BaseMessage) -> dict[str, Any]:
-    converted = convert_to_openai_messages(message)
-    assert isinstance(converted, dict)
-    return converted
+    """What `ChatOpenAI` would send of a message; its own function, which is not public."""
+    return _convert_message_to_dict(message)

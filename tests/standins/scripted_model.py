@@ -175,6 +175,7 @@ def _pieces(message: AIMessage) -> Iterator[AIMessageChunk]:
         content=first if isinstance(message.content, str) else message.content,
         additional_kwargs=message.additional_kwargs,
         response_metadata=message.response_metadata,
+        usage_metadata=message.usage_metadata,
         id=message.id,
     )
     for word in words:
