@@ -99,7 +99,9 @@ def demo_react(client: "Client") -> None:
     thread = client.threads.create()["thread_id"]
     say("you", QUESTION)
     ask_in(client, thread, "react", QUESTION)
-    claim(most_calls(client, thread) > 1, "no message asked for two tools.")
+    messages = history(client, thread)
+    claim(most_calls(messages) > 1, "no message asked for two tools.")
+    say("\nthe model was", model_of(messages[-1]))
 
 
 def demo_review(client: "Client", outbox: Path) -> None:
@@ -125,7 +127,7 @@ def demo_subagents(client: "Client", outbox: Path) -> None:
         "are done meanwhile, and are not done again after the answer.",
     )
     thread = demo_email(client, "subagents", TASKS, outbox, same_for_all("approve"), 1)
-    claim(most_calls(client, thread) > 1, "the supervisor did not hand out tasks at once.")
+    claim(most_calls(history(client, thread)) > 1, "the supervisor did not hand out tasks at once.")
 
 
 def demo_email(
@@ -152,10 +154,20 @@ def demo_email(
     return thread
 
 
-def most_calls(client: "Client", thread: str) -> int:
-    """Return how many calls the message with the most of them has."""
+def history(client: "Client", thread: str) -> list[Json]:
     values: Any = client.threads.get_state(thread)["values"]
-    return max(len(calls_of(message)) for message in values["messages"])
+    messages: list[Json] = values["messages"]
+    return messages
+
+
+def most_calls(messages: list[Json]) -> int:
+    """Return how many calls the message with the most of them has."""
+    return max(len(calls_of(message)) for message in messages)
+
+
+def model_of(message: Json) -> str:
+    name = str((message.get("response_metadata") or {}).get("model_name") or "not named")
+    return "the demo model, a small program that needs no key" if name == "demo" else name
 
 
 def emails_in(outbox: Path) -> dict[str, str]:

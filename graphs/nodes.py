@@ -40,8 +40,13 @@ class Node(Protocol):
         """Do one step, and return what it adds to the state or where to go on."""
 
 
-def _max_agent_steps() -> int:
-    value = os.environ.get("MAX_AGENT_STEPS", "").strip() or "25"
+def read_maximum(text: str) -> int:
+    """The maximum that the environment sets; 25 if the text is empty.
+
+    Raises:
+        ValueError: If it is no whole number of at least 2.
+    """
+    value = text.strip() or "25"
     if not value.isdecimal() or int(value) < 2:
         raise ValueError(
             f"MAX_AGENT_STEPS is {value!r}. Set it to a whole number, 2 or more: the most steps "
@@ -50,7 +55,7 @@ def _max_agent_steps() -> int:
     return int(value)
 
 
-MAX_AGENT_STEPS = _max_agent_steps()
+MAX_AGENT_STEPS = read_maximum(os.environ.get("MAX_AGENT_STEPS", ""))
 """The most steps that one user turn may take, whatever `recursion_limit` a caller asks for."""
 
 MAX_SUBAGENT_STEPS = 15

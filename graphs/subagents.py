@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 from graphs import react
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel
-from graphs.nodes import MAX_SUBAGENT_STEPS, Agent, check_names
+from graphs.nodes import MAX_SUBAGENT_STEPS as MAX_SUBAGENT_STEPS
+from graphs.nodes import Agent, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn

@@ -25,6 +25,7 @@ from graphs.nodes import (
     bind_tools,
     make_llm_call,
     make_tool_node,
+    read_maximum,
     send_calls,
 )
 from graphs.state import AgentState
@@ -339,29 +340,27 @@ async def test_a_closing_answer_in_blocks_becomes_plain_text() -> None:
 
 
 @pytest.mark.parametrize("value", ["many", "1", "0", "-5", "2.5", "1e3"])
-def test_a_maximum_that_is_none_stops_the_start_with_a_clear_error(value: str) -> None:
-    done = start(value)
-    assert done.returncode
-    assert f"MAX_AGENT_STEPS is '{value}'. Set it to a whole number, 2 or more" in done.stderr
+def test_a_maximum_that_is_none_is_a_clear_error(value: str) -> None:
+    with pytest.raises(ValueError, match=f"is '{value}'. Set it to a whole number, 2 or more"):
+        read_maximum(value)
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", 25), ("2", 2), (" 40 ", 40)])
-def test_the_environment_sets_the_maximum(value: str, expected: int) -> None:
-    assert start(value).stdout.split() == [str(expected)]
+def test_the_maximum(value: str, expected: int) -> None:
+    assert read_maximum(value) == expected
 
 
-def start(maximum: str) -> subprocess.CompletedProcess[str]:
-    """A fresh process that reads the maximum from its environment."""
-    code = "from graphs.nodes import MAX_AGENT_STEPS; print(MAX_AGENT_STEPS)"
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "MAX_AGENT_STEPS": maximum},
+def test_the_environment_sets_the_maximum() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import graphs.nodes as n; print(n.MAX_AGENT_STEPS)"],
+        env={**os.environ, "MAX_AGENT_STEPS": "40"},
         cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
+        check=True,
     )
+    assert done.stdout.split() == ["40"]
 
 
 def test_the_agents_have_names() -> None:

@@ -126,7 +126,13 @@ async def get_weather(location: str) -> str:
         place = await find_place(location)
         return describe(place, await current_weather(place))
     except NoWeatherError as problem:
-        return f"{problem} The weather is not known."
+        return f"{problem} The weather{named(location)} is not known."
+
+
+def named(location: str) -> str:
+    """Name the place, so that several answers can be told apart; not if it is no name at all."""
+    name = " ".join(location.split())
+    return f" in {name}" if 0 < len(name) <= 80 and not NO_TEXT.search(location) else ""
 
 
 async def find_place(location: str) -> Place:
