@@ -7,9 +7,10 @@ model is shown a view of it in which every call has one result, in the order of 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -23,6 +24,13 @@ from langchain_core.messages import (
 TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
 """The names of tools that providers take."""
 
+AWAITS_REVIEW = "awaits_review"
+"""In the `response_metadata` of a message none of whose calls may run before a human decides."""
+
+NOT_EXECUTED = (
+    "Not executed: this call waited for a human's decision, and the user went on instead. "
+    "Nothing of it has happened."
+)
 NO_RESULT = (
     "No result: the run stopped before this call was finished, and the conversation went on "
     "without it. If it was waiting for a human's approval, it was not executed. Otherwise it may "
@@ -56,10 +64,16 @@ def rebuilt(message: AIMessage, **changes: Any) -> AIMessage:
     return AIMessage(**kept | changes)
 
 
-def with_call_ids(message: AIMessage) -> AIMessage:
-    """The message with an id of its own for every call, unchanged where that is so already."""
+def with_call_ids(message: AIMessage, taken: Iterable[str | None] = ()) -> AIMessage:
+    """The message with an id of its own for every call, unchanged where that is so already.
+
+    Args:
+        message: An assistant message.
+        taken: The ids of earlier calls of the thread. Some servers give the same ids in each
+            turn, or none; an id that comes again would stand for two calls.
+    """
     ids = [call["id"] for call in calls_of(message)]
-    if all(ids) and len(set(ids)) == len(ids):
+    if all(ids) and len(set(ids)) == len(ids) and not set(ids) & set(taken):
         return message
     # At most 40 characters: more are refused by OpenAI.
     fresh = (f"call_{(message.id or '')[-12:]}_{number}" for number in count())
@@ -70,6 +84,15 @@ def with_call_ids(message: AIMessage) -> AIMessage:
     )
 
 
+def result_id(message: AIMessage, call: ToolCall | InvalidToolCall) -> str:
+    """The id of the message that holds the agent's own result of a call.
+
+    Results under other ids came from a client, and are not believed: Agent Chat UI, for one,
+    reports success for a pending call when the user writes on instead of deciding.
+    """
+    return str(uuid5(NAMESPACE_OID, f"{message.id} {call['id']}"))
+
+
 def view(system_prompt: str, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """What is sent to the model: the system prompt, then the history without holes.
 
@@ -77,40 +100,26 @@ def view(system_prompt: str, messages: Sequence[AnyMessage]) -> list[AnyMessage]
     prompt, since many providers take one only, and only at the start.
     """
     words = [system_prompt, *(m.text for m in messages if isinstance(m, SystemMessage))]
-    results = _results_by_position(messages)
+    results = {m.id: m for m in messages if isinstance(m, ToolMessage)}
     shown: list[AnyMessage] = [SystemMessage("\n\n".join(words))]
-    for position, message in enumerate(messages):
+    for message in messages:
         if isinstance(message, AIMessage):
-            shown.extend(_with_results(message, results.get(position, {})))
+            shown.extend(_with_results(message, results))
         elif not isinstance(message, SystemMessage | ToolMessage):
             shown.append(message)
     return shown
 
 
-Results = dict[str, ToolMessage]
-
-
-def _results_by_position(messages: Sequence[AnyMessage]) -> dict[int, Results]:
-    """By the position of an assistant message: the results up to the next one, by call id.
-
-    Of several results for one call, the first counts.
-    """
-    found: dict[int, Results] = {}
-    position = -1
-    for index, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            position = index
-        elif isinstance(message, ToolMessage):
-            found.setdefault(position, {}).setdefault(message.tool_call_id, message)
-    return found
-
-
-def _with_results(message: AIMessage, results: Results) -> list[AnyMessage]:
+def _with_results(message: AIMessage, results: Mapping[Any, ToolMessage]) -> list[AnyMessage]:
     """An assistant message and one result for each of its calls; nothing if it says nothing."""
     if not calls_of(message):
         return [message] if message.text.strip() else []
     message = _readable(with_call_ids(message))
-    return [message, *(results.get(str(c["id"])) or _no_result(c) for c in message.tool_calls)]
+    answers = (
+        results.get(result_id(message, call)) or _no_result(message, call)
+        for call in message.tool_calls
+    )
+    return [message, *answers]
 
 
 def _readable(message: AIMessage) -> AIMessage:
@@ -135,5 +144,6 @@ def _possible_name(name: str | None) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "")[:64] or "unknown"
 
 
-def _no_result(call: ToolCall) -> ToolMessage:
-    return ToolMessage(NO_RESULT, name=call["name"], tool_call_id=call["id"], status="error")
+def _no_result(message: AIMessage, call: ToolCall) -> ToolMessage:
+    text = NOT_EXECUTED if AWAITS_REVIEW in message.response_metadata else NO_RESULT
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, ToolCall
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
-from langgraph.types import Checkpointer, Command, interrupt
+from langgraph.types import Checkpointer, Command, Send, interrupt
 
 from graphs.history import with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
@@ -31,15 +31,16 @@ from graphs.review import (
     Decisions,
     InterruptOn,
     Policies,
+    awaiting,
     build_request,
     calls_to_review,
+    decided,
     read_answer,
     read_policies,
     tasks_of,
-    with_edits,
     with_error,
 )
-from graphs.state import AgentState
+from graphs.state import AgentState, Update
 from tools.clock import get_current_time
 from tools.mail import send_email
 from tools.weather import get_weather
@@ -78,18 +79,38 @@ def build_human_in_the_loop_agent(
     model = bind_tools(llm, tools)
     policies = read_policies(interrupt_on, tools)
     builder = agent_builder()
-    builder.add_node("llm_call", make_llm_call(model, system_prompt, STEPS_PER_TOOL_ROUND))
-    builder.add_node("human_review", make_human_review(policies))
+    llm_call = make_llm_call(model, system_prompt, STEPS_PER_TOOL_ROUND)
+    builder.add_node("llm_call", mark_for_review(llm_call, policies))
+    builder.add_node("human_review", make_human_review(policies), input_schema=AgentState)
     builder.add_node("tool_node", make_tool_node(tools), input_schema=AgentState)
     builder.add_edge(START, "llm_call")
-    builder.add_conditional_edges("llm_call", review_first, ["human_review", END])
+    builder.add_conditional_edges("llm_call", send_to_review, ["human_review", END])
     builder.add_edge("tool_node", "llm_call")
     return builder.compile(checkpointer, name=name).with_config(recursion_limit=MAX_AGENT_STEPS)
 
 
-def review_first(state: AgentState) -> Literal["human_review", "__end__"]:
-    """Where to go after the model: calls pass the review on their way to the tools."""
-    return "human_review" if should_continue(state) == "tool_node" else "__end__"
+def mark_for_review(llm_call: Node, policies: Policies) -> Node:
+    """The node that calls the model, with a mark on a message that a human must decide on.
+
+    If the user goes on instead, the model is told for certain that its calls did not run.
+    """
+
+    async def marking_llm_call(state: AgentState, config: RunnableConfig) -> Update:
+        update = await llm_call(state, config)
+        return {"messages": [awaiting(message, policies) for message in update["messages"]]}
+
+    return marking_llm_call
+
+
+def send_to_review(state: AgentState) -> Send | str:
+    """Send a message with calls to `human_review`, or end if it has none.
+
+    Sent, it stays as the model made it: what a human is shown, decides on and lets run is the
+    same, whatever is written into the thread in the meantime.
+    """
+    if should_continue(state) == END:
+        return END
+    return Send("human_review", cast(AIMessage, state["messages"][-1]))
 
 
 def make_human_review(policies: Policies) -> Node:
@@ -99,15 +120,17 @@ def make_human_review(policies: Policies) -> Node:
     """
 
     async def human_review(
-        state: AgentState, config: RunnableConfig
+        state: AIMessage, config: RunnableConfig
     ) -> Command[Literal["tool_node"]]:
-        message = with_call_ids(cast(AIMessage, state["messages"][-1]))
+        message = with_call_ids(state)
         calls = calls_to_review(message, policies)
         decisions = ask_human(calls, policies) if calls else {}
-        decided = with_edits(message, decisions)
+        reviewer = config["configurable"].get("langgraph_auth_user_id") or None
+        tasks = tasks_of(message, policies, decisions, reviewer)
+        kept = decided(message, decisions) if calls else message
         return Command(
-            update={"messages": [decided]} if decided is not state["messages"][-1] else {},
-            goto=[send(task) for task in tasks_of(decided, policies, decisions)],
+            update={} if kept is state else {"messages": [kept]},
+            goto=[send(task) for task in tasks],
         )
 
     return human_review

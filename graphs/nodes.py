@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, cast
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -134,7 +135,8 @@ def make_llm_call(
             stream = model_with_tools.astream(prompt, config, tool_choice="none")
             return {"messages": [closing(await whole_message(stream))]}
         stream = model_with_tools.astream(view(system_prompt, messages), config)
-        return {"messages": [with_call_ids(await whole_message(stream))]}
+        taken = (call["id"] for message in messages for call in calls_of(message))
+        return {"messages": [with_call_ids(await whole_message(stream), taken)]}
 
     return llm_call
 
@@ -173,15 +175,18 @@ def send_calls(state: AgentState) -> list[Send] | str:
     """
     if should_continue(state) == END:
         return END
-    return [send(task_for(call)) for call in calls_of(state["messages"][-1])]
+    message = cast(AIMessage, state["messages"][-1])
+    return [send(task_for(message, call)) for call in calls_of(message)]
 
 
 def send_one_call(state: AgentState) -> list[Send] | str:
     """Like `send_calls`, but only the first call runs; the model may ask again for the others."""
     if should_continue(state) == END:
         return END
-    first, *others = calls_of(state["messages"][-1])
-    return [send(task_for(first)), *(send(not_at_once(call)) for call in others)]
+    message = cast(AIMessage, state["messages"][-1])
+    first, *others = calls_of(message)
+    tasks = [task_for(message, first), *(not_at_once(message, call) for call in others)]
+    return [send(task) for task in tasks]
 
 
 def send(task: ToolTask) -> Send:
@@ -207,12 +212,14 @@ def make_tool_node(tools: Sequence[BaseTool]) -> Node:
             update: Any = {"messages": [_result(call, answer)]}
         else:
             update = await _run(runner, call, config)
-        return in_shape(update, state.get("note", ""))
+        return in_shape(update, state)
 
     return tool_node
 
 
 async def _run(runner: ToolNode, call: AnyToolCall, config: RunnableConfig) -> Any:
+    # The tool learns which call it serves, as with the thread: to do once what must be done once.
+    config = merge_configs(config, {"metadata": {"tool_call_id": call["id"]}})
     try:
         return await runner.ainvoke([call], config)
     except ToolInvocationError as error:

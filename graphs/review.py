@@ -14,8 +14,8 @@ from langchain_core.tools import BaseTool
 from typing_extensions import TypedDict
 
 from graphs.arguments import fitted, misfit, schema_of
-from graphs.history import rebuilt
-from graphs.tool_tasks import ToolTask, answered, task_for
+from graphs.history import AWAITS_REVIEW, calls_of, rebuilt
+from graphs.tool_tasks import AnyToolCall, ToolTask, answered, task_for
 
 DecisionType = Literal["approve", "edit", "reject", "respond"]
 DECISIONS: tuple[DecisionType, ...] = get_args(DecisionType)
@@ -288,38 +288,80 @@ def _edited_args(action: object, call: ToolCall, tool: BaseTool) -> dict[str, An
         raise BadAnswer(f"The edited arguments of {tool.name} do not fit: {error}.") from None
 
 
-def with_edits(message: AIMessage, decisions: Decisions) -> AIMessage:
-    """The message with its edited calls, under the same ids and in the same places."""
-    edits = {id: one["args"] for id, one in decisions.items() if one["type"] == "edit"}
-    if not edits:
+def awaiting(message: AIMessage, policies: Policies) -> AIMessage:
+    """The message, marked if a human must decide before any of its calls may run."""
+    if not calls_to_review(message, policies):
         return message
+    metadata = message.response_metadata | {AWAITS_REVIEW: True}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def decided(message: AIMessage, decisions: Decisions) -> AIMessage:
+    """The message with its edited calls, under the same ids and in the same places, unmarked."""
+    edits = {id: one["args"] for id, one in decisions.items() if one["type"] == "edit"}
+    metadata = {k: v for k, v in message.response_metadata.items() if k != AWAITS_REVIEW}
+    if not edits:
+        return message.model_copy(update={"response_metadata": metadata})
     calls = [
         call | {"args": edits.get(str(call["id"]), call["args"])} for call in message.tool_calls
     ]
-    return rebuilt(message, tool_calls=calls)
+    return rebuilt(message, tool_calls=calls, response_metadata=metadata)
 
 
-def tasks_of(message: AIMessage, policies: Policies, decisions: Decisions) -> list[ToolTask]:
-    """What becomes of every call of a message on whose reviewed calls was decided."""
-    reviewed = [_reviewed(call, policies, decisions) for call in message.tool_calls]
-    return reviewed + [task_for(call) for call in message.invalid_tool_calls]
+def tasks_of(
+    message: AIMessage, policies: Policies, decisions: Decisions, reviewer: str | None = None
+) -> list[ToolTask]:
+    """What becomes of every call of a message on whose reviewed calls was decided.
+
+    Args:
+        message: The message as the model made it.
+        policies: What is reviewed.
+        decisions: What was decided on the calls to review, by their ids.
+        reviewer: Who decided, where the server knows.
+    """
+    return [
+        _task(message, call, policies.get(call["name"] or ""), decisions, reviewer)
+        for call in calls_of(message)
+    ]
 
 
-def _reviewed(call: ToolCall, policies: Policies, decisions: Decisions) -> ToolTask:
-    if call["name"] not in policies:
-        return task_for(call)
-    if (decision := decisions.get(str(call["id"]))) is None:
+def _task(
+    message: AIMessage,
+    call: AnyToolCall,
+    policy: Policy | None,
+    decisions: Decisions,
+    reviewer: str | None,
+) -> ToolTask:
+    if policy is None or call["type"] != "tool_call":
+        return task_for(message, call)
+    decision = decisions.get(str(call["id"]))
+    if decision is None:
         # Never run what nobody decided on, should the tool be more lenient than its schema.
-        return answered(call, misfit(policies[call["name"]].tool, call["args"]), "error")
-    message = decision.get("message", "")
+        return answered(message, call, misfit(policy.tool, call["args"]), "error")
+    task = _decided_task(message, call, decision)
+    runs = "answer" not in task
+    task["review"] = {
+        "decision": decision["type"],
+        "message": decision.get("message"),
+        "original_args": call["args"],
+        "final_args": task["call"]["args"] if runs else None,
+        "decided_by": reviewer,
+    }
+    return task
+
+
+def _decided_task(message: AIMessage, call: ToolCall, decision: Decision) -> ToolTask:
+    words = decision.get("message", "")
     match decision["type"]:
         case "approve":
-            return {"call": call}
+            return task_for(message, call)
         case "edit":
-            ran = json.dumps(call["args"], ensure_ascii=False)
-            return {"call": call, "note": f"A human edited this call. It ran with {ran}."}
+            ran = json.dumps(decision["args"], ensure_ascii=False)
+            task = task_for(message, call | {"args": decision["args"]})
+            return task | {"note": f"A human edited this call. It ran with {ran}."}
         case "respond":
-            return answered(call, message, "success")
+            return answered(message, call, words, "success")
         case "reject":
-            reason = f" The reason: {message}" if message.strip() else ""
-            return answered(call, f"Not executed: a human rejected this call.{reason}", "error")
+            reason = f" The reason: {words}" if words.strip() else ""
+            text = f"Not executed: a human rejected this call.{reason}"
+            return answered(message, call, text, "error")

@@ -8,6 +8,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
+from graphs.tool_tasks import ToolTask
+
 MAX_RESULT_CHARACTERS = 20_000
 """Characters of one message that a tool returns, the note about what was left out included."""
 
@@ -16,21 +18,40 @@ _ROOM_FOR_NOTE = 100
 Content = str | list[str | dict[str, Any]]
 
 
-def in_shape(update: Any, note: str = "") -> Any:
+def in_shape(update: Any, task: ToolTask) -> Any:
     """What a tool returned (an update of the state, a `Command` or a list of them), in shape.
 
     Args:
         update: What `ToolNode` returns.
-        note: Put before each result.
+        task: The call that was run: its result gets the task's id, note and review.
     """
     if isinstance(update, list):
-        return [in_shape(part, note) for part in update]
+        return [in_shape(part, task) for part in update]
     if isinstance(update, Command):
-        return replace(update, update=in_shape(update.update, note))
+        return replace(update, update=in_shape(update.update, task))
     if isinstance(update, Mapping) and isinstance(update.get("messages"), list):
-        messages = [shortened(_noted(message, note)) for message in update["messages"]]
+        messages = [shortened(_as_result(message, task)) for message in update["messages"]]
         return {**update, "messages": messages}
     return update
+
+
+def _as_result(message: Any, task: ToolTask) -> Any:
+    """The message that answers the call, as the agent's own; any other as it is."""
+    if not isinstance(message, ToolMessage) or message.tool_call_id != task["call"]["id"]:
+        return message
+    changes: dict[str, Any] = {"id": task["result_id"]}
+    if "note" in task:
+        changes["content"] = _noted(message.content, task["note"])
+    if "review" in task:
+        own = {} if message.artifact is None else {"tool_artifact": message.artifact}
+        changes["artifact"] = task["review"] | own
+    return message.model_copy(update=changes)
+
+
+def _noted(content: Content, note: str) -> Content:
+    if isinstance(content, str):
+        return f"{note}\n{content}"
+    return [{"type": "text", "text": note}, *content]
 
 
 def shortened(message: Any) -> Any:
@@ -47,15 +68,6 @@ def shortened(message: Any) -> Any:
     kept = _text(message.content)[: MAX_RESULT_CHARACTERS - _ROOM_FOR_NOTE]
     note = f"\n[This result was shortened: {size - len(kept)} of {size} characters were left out.]"
     return message.model_copy(update={"content": kept + note})
-
-
-def _noted(message: Any, note: str) -> Any:
-    if not note or not isinstance(message, ToolMessage):
-        return message
-    content: Content = message.content
-    block = {"type": "text", "text": note}
-    noted = f"{note}\n{content}" if isinstance(content, str) else [block, *content]
-    return message.model_copy(update={"content": noted})
 
 
 def _size(content: Content) -> int:

@@ -1,51 +1,62 @@
 """What becomes of a call: it runs, or it is given an answer instead."""
 
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
-from langchain_core.messages import InvalidToolCall, ToolCall
+from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from typing_extensions import TypedDict
 
+from graphs.history import result_id
+
 AnyToolCall = ToolCall | InvalidToolCall
+Status = Literal["success", "error"]
 
 
 class Answer(TypedDict):
     """A result that is given instead of running the call."""
 
     content: str
-    status: Literal["success", "error"]
+    status: Status
 
 
 class ToolTask(TypedDict):
     """One call on its way to `tool_node`, each a task of its own.
 
-    A call with an `answer` is not run. A `note` is put before the result of one that is.
+    Attributes:
+        call: The call. One with an `answer` is not run.
+        result_id: The id of the message that will hold its result.
+        answer: What is said instead of running it.
+        note: Put before the result of a call that is run.
+        review: What a human decided, for the result's `artifact`.
     """
 
     call: AnyToolCall
+    result_id: str
     answer: NotRequired[Answer]
     note: NotRequired[str]
+    review: NotRequired[dict[str, Any]]
 
 
-def answered(call: AnyToolCall, text: str, status: Literal["success", "error"]) -> ToolTask:
-    """The task of a call that gets `text` as its result and is not run."""
-    return {"call": call, "answer": {"content": text, "status": status}}
-
-
-def task_for(call: AnyToolCall) -> ToolTask:
+def task_for(message: AIMessage, call: AnyToolCall) -> ToolTask:
     """The task of a call as the model made it: to run, unless its arguments were not JSON."""
     if call["type"] == "tool_call":
-        return {"call": call}
+        return {"call": call, "result_id": result_id(message, call)}
     text = (
         f"Error: the arguments of this call were not valid JSON ({call['error'] or 'no details'}). "
         f"They were: {call['args']}\nCall the tool again with a JSON object as its arguments."
     )
-    return answered(call, text, "error")
+    return answered(message, call, text, "error")
 
 
-def not_at_once(call: AnyToolCall) -> ToolTask:
+def answered(message: AIMessage, call: AnyToolCall, text: str, status: Status) -> ToolTask:
+    """The task of a call that gets `text` as its result and is not run."""
+    answer = Answer(content=text, status=status)
+    return {"call": call, "result_id": result_id(message, call), "answer": answer}
+
+
+def not_at_once(message: AIMessage, call: AnyToolCall) -> ToolTask:
     """The task of a call that came beside another one, where one at a time may run."""
     text = (
         "Not executed: only one call runs at a time here, and another one came first. "
         "If it is still needed, ask for it again, alone."
     )
-    return answered(call, text, "error")
+    return answered(message, call, text, "error")

@@ -10,14 +10,16 @@ from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from langchain_core.tools import StructuredTool
 from pydantic import AfterValidator
 
+from graphs.history import AWAITS_REVIEW, result_id
 from graphs.review import (
     BadAnswer,
+    awaiting,
     build_request,
     calls_to_review,
+    decided,
     read_answer,
     read_policies,
     tasks_of,
-    with_edits,
     with_error,
 )
 
@@ -372,34 +374,61 @@ def test_an_edit_replaces_the_call_in_its_place() -> None:
         additional_kwargs={"tool_calls": [{"id": "b", "function": {"arguments": "ho"}}]},
     )
     decisions = read_answer({"decisions": [APPROVE, EDIT]}, [A, B], POLICIES)
-    edited = with_edits(message, decisions)
+    edited = decided(message, decisions)
     assert edited.id == "m"
     assert edited.content == "I will write."
     assert edited.tool_calls == [A, call("send", "b", to="eve", text="yo")]
     assert not edited.additional_kwargs
 
 
-def test_without_an_edit_the_message_is_left_as_it_is() -> None:
-    message = AIMessage("", tool_calls=[A])
-    assert with_edits(message, {"a": {"type": "approve"}}) is message
+def test_without_an_edit_only_the_mark_goes() -> None:
+    content: list[Any] = [{"type": "text", "text": "I will."}, {"type": "reasoning", "id": "r"}]
+    message = AIMessage(content, tool_calls=[A], response_metadata={"model_name": "m"})
+    marked = awaiting(message, POLICIES)
+    assert marked.response_metadata == {"model_name": "m", AWAITS_REVIEW: True}
+    assert decided(marked, {"a": {"type": "approve"}}) == message
+
+
+def test_a_message_that_nobody_must_decide_on_is_not_marked() -> None:
+    message = AIMessage("", tool_calls=[call("other", "o"), call("send", "a", to="x")])
+    assert awaiting(message, POLICIES) is message
 
 
 def test_what_becomes_of_each_call() -> None:
     """Case 20: one task for every call, and only what was approved or edited runs."""
     plain = call("other", "o")
-    message = AIMessage("", tool_calls=[A, B, D, plain, R])
+    message = AIMessage("", id="m", tool_calls=[A, B, D, plain, R])
     answer = {"decisions": [APPROVE, EDIT, {"type": "reject", "message": "Keep it."},
                             {"type": "respond", "message": "It is 7."}]}  # fmt: skip
     decisions = read_answer(answer, [A, B, D, R], POLICIES)
-    tasks = tasks_of(with_edits(message, decisions), POLICIES, decisions)
-    approved, edited, rejected, unreviewed, responded = tasks
-    assert approved == {"call": A}
-    assert unreviewed == {"call": plain}
+    approved, edited, rejected, unreviewed, responded = tasks_of(
+        message, POLICIES, decisions, "ann"
+    )
+    assert approved["call"] == A
+    assert "answer" not in approved
+    assert unreviewed == {"call": plain, "result_id": result_id(message, plain)}
     assert edited["call"]["args"] == {"to": "eve", "text": "yo"}
     assert "A human edited this call" in edited["note"]
     assert "Not executed" in rejected["answer"]["content"]
     assert "Keep it." in rejected["answer"]["content"]
     assert responded["answer"] == {"content": "It is 7.", "status": "success"}
+    reviews = [task["review"] for task in (approved, edited, rejected, responded)]
+    assert reviews == [
+        review("approve", None, A["args"], A["args"]),
+        review("edit", None, B["args"], {"to": "eve", "text": "yo"}),
+        review("reject", "Keep it.", D["args"], None),
+        review("respond", "It is 7.", R["args"], None),
+    ]
+
+
+def review(decision: str, message: str | None, original: Any, final: Any) -> dict[str, Any]:
+    return {
+        "decision": decision,
+        "message": message,
+        "original_args": original,
+        "final_args": final,
+        "decided_by": "ann",
+    }
 
 
 @pytest.mark.parametrize(
@@ -432,8 +461,8 @@ def test_a_malformed_call_beside_an_edited_one_keeps_its_place() -> None:
         usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
     )
     decisions = read_answer({"decisions": [EDIT]}, [B], POLICIES)
-    edited = with_edits(message, decisions)
+    edited = decided(message, decisions)
     for kept in ("content", "name", "invalid_tool_calls", "response_metadata", "usage_metadata"):
         assert getattr(edited, kept) == getattr(message, kept)
-    _, task = tasks_of(edited, POLICIES, decisions)
+    _, task = tasks_of(message, POLICIES, decisions)
     assert task["answer"]["status"] == "error"
