@@ -5,7 +5,7 @@ import mailbox
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
+from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from tests.standins.mail_server import MailServer, Received, Stage
 from tools import mail
+from tools.journal import Journal, call_key
 from tools.mail import (
     Mailbox,
     MailError,
@@ -337,6 +340,163 @@ async def test_a_server_that_drops_the_login(monkeypatch: pytest.MonkeyPatch) ->
         assert LOGIN[1] not in await send_in_vain()
 
 
+# Once a call
+
+
+def of_call(call: str = "c1", thread: str = "1") -> RunnableConfig:
+    return RunnableConfig(configurable={"thread_id": thread}, metadata={"tool_call_id": call})
+
+
+async def send_as(config: RunnableConfig, to: str = "bob@example.com") -> str:
+    arguments = {"to": to, "subject": "Hello", "body": "Hi Bob.\n"}
+    return str(await send_email.ainvoke(arguments, config))
+
+
+@pytest.fixture
+def crash(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Breaks the next delivery off, "before" or "after" it is done."""
+
+    def arrange(when: str) -> None:
+        async def deliver_and_crash(email: mail.Email, settings: mail.Settings) -> str:
+            monkeypatch.setattr(mail, "deliver", deliver)
+            if when == "after":
+                await deliver(email, settings)
+            raise asyncio.CancelledError
+
+        deliver = mail.deliver
+        monkeypatch.setattr(mail, "deliver", deliver_and_crash)
+
+    return arrange
+
+
+async def test_the_same_call_sends_once(server: MailServer) -> None:
+    """Case 66."""
+    first, second = [await send_as(of_call()) for _ in range(2)]
+    assert first.startswith("The email was sent by 127.0.0.1")
+    assert second == f"This call had sent its email already, and did not send it again. {first}"
+    assert len(server.received) == 1
+
+
+async def test_other_calls_are_other_emails(server: MailServer) -> None:
+    for config in (of_call(), of_call(call="c2"), of_call(thread="2")):
+        assert "sent by" in await send_as(config)
+    assert len({one.message["Message-ID"] for one in server.received}) == 3
+
+
+async def test_without_a_call_or_a_thread_there_is_no_journal(outbox: Path) -> None:
+    for config in (RunnableConfig(), of_call(call=""), of_call(thread="")):
+        for _ in range(2):
+            assert "stored in the outbox" in await send_as(config)
+    assert len(stored(outbox)) == 6
+    assert [folder.name for folder in outbox.parent.iterdir()] == ["outbox"]
+
+
+async def test_two_at_once_send_once(server: MailServer) -> None:
+    texts = await asyncio.gather(*(send_as(of_call()) for _ in range(10)))
+    assert len(server.received) == 1
+    assert sum(text.startswith("The email was sent by") for text in texts) == 1
+    assert sum("not sent again" in text or "already" in text for text in texts) == 9
+
+
+async def test_the_journal_does_not_block_the_loop(outbox: Path) -> None:
+    """Case 57."""
+    with blockbuster_ctx():
+        assert "stored" in await send_as(of_call())
+        assert "already" in await send_as(of_call())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_call_that_was_cut_off_does_not_send_again(
+    server: MailServer, crash: Callable[[str], None], when: str
+) -> None:
+    """Cases 66 and 67: nobody knows, so nobody says that it was sent, or that it was not."""
+    crash(when)
+    with pytest.raises(asyncio.CancelledError):
+        await send_as(of_call())
+    texts = [await send_as(of_call()) for _ in range(2)]
+    assert len(server.received) == (1 if when == "after" else 0)
+    assert texts[0] == texts[1]
+    assert texts[0].startswith("It is not known whether the email was sent. ")
+    assert "may have gone out. It was not sent again." in texts[0]
+    assert f"at the mail server 127.0.0.1:{server.port}" in texts[0]
+    assert f"Message-ID: <{call_key(of_call())}@example.com>" in texts[0]
+    assert "To: bob@example.com." in texts[0]
+
+
+async def test_a_call_that_was_cut_off_before_it_stored(
+    outbox: Path, crash: Callable[[str], None]
+) -> None:
+    crash("before")
+    with pytest.raises(asyncio.CancelledError):
+        await send_as(of_call())
+    text = await send_as(of_call())
+    assert text.startswith("It is not known whether the email was sent. ")
+    assert f"look for its Message-ID in the outbox {outbox}" in text
+    assert stored(outbox) == []
+
+
+async def test_a_call_that_was_cut_off_after_it_stored(
+    outbox: Path, crash: Callable[[str], None]
+) -> None:
+    crash("after")
+    with pytest.raises(asyncio.CancelledError):
+        await send_as(of_call())
+    text = await send_as(of_call())
+    assert text.startswith("The email had been stored already. ")
+    assert len(stored(outbox)) == 1
+
+
+@pytest.mark.parametrize("how", ["drop_at", "hang_at"])
+async def test_a_lost_confirmation_does_not_send_again(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(mail, "SMTP_SECONDS", 0.2)
+    monkeypatch.setattr(mail, "QUIT_SECONDS", 0.1)
+    setattr(server, how, "DATA")
+    first = await send_as(of_call())
+    setattr(server, how, None)
+    second = await send_as(of_call())
+    [received] = server.received
+    assert f"Message-ID: {received.message['Message-ID']}" in first
+    assert f"Message-ID: {received.message['Message-ID']}" in second
+    assert "may have gone out. It was not sent again." in second
+
+
+async def test_what_was_not_sent_to_anyone_may_be_tried_again(server: MailServer) -> None:
+    server.refused = {"bob@example.com": "451 try later"}
+    assert (await send_as(of_call())).startswith("The email was not sent. ")
+    server.refused = {}
+    assert (await send_as(of_call())).startswith("The email was sent by ")
+    assert "already" in await send_as(of_call())
+    assert len(server.received) == 1
+
+
+async def test_an_email_that_cannot_be_composed_is_not_in_the_journal(outbox: Path) -> None:
+    assert "not sent" in await send_as(of_call(), to="nobody")
+    assert not outbox.parent.exists()
+    assert "stored" in await send_as(of_call())
+
+
+async def test_what_cannot_be_written_down_is_not_sent(server: MailServer, outbox: Path) -> None:
+    outbox.parent.mkdir()
+    outbox.with_name("outbox.journal").write_text("in the way")
+    text = await send_as(of_call())
+    assert text.startswith("The email was not sent. It cannot be written down")
+    assert server.received == []
+
+
+async def test_a_sent_email_is_told_as_sent_though_its_result_is_not_written_down(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def disk_is_full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Journal, "finish", disk_is_full)
+    assert (await send_as(of_call())).startswith("The email was sent by ")
+    assert "not sent again" in await send_as(of_call())
+    assert len(server.received) == 1
+
+
 # Settings
 
 
@@ -639,6 +799,9 @@ def test_composing_is_refused_with_a_reason() -> None:
 
 
 def test_the_schema_asks_for_three_strings() -> None:
+    served = convert_to_openai_tool(send_email)["function"]["parameters"]
+    assert served["required"] == ["to", "subject", "body"]
+    assert served["properties"].keys() == send_email.args.keys()
     assert {name: field["type"] for name, field in send_email.args.items()} == {
         "to": "string",
         "subject": "string",

@@ -1,7 +1,8 @@
 """Sends real emails: by SMTP where `SMTP_HOST` is set, else into a local Maildir.
 
 Three steps: `compose` checks what was asked for and builds the message, `read_settings` reads
-the environment, `deliver` hands the message over. The first two are pure.
+the environment, `deliver` hands the message over. The first two are pure. A call that runs again
+because its run was retried does not send again: `deliver_once` keeps a journal.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.header import Header
 from email.message import EmailMessage
@@ -21,8 +22,11 @@ from typing import Annotated
 
 import aiosmtplib
 from email_validator import EmailNotValidError, validate_email
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from pydantic import BeforeValidator
+
+from tools.journal import Entry, Journal, call_key, running_store
 
 SMTP_SECONDS = 15.0
 QUIT_SECONDS = 2.0
@@ -91,7 +95,7 @@ class Email:
         sender: The envelope's sender.
         recipients: The envelope's recipients, each once.
         subject: The subject, as asked for.
-        message_id: The Message-ID header, unique.
+        message_id: The Message-ID header.
         content: The whole message with its headers, in ASCII, its lines ended by CR LF.
     """
 
@@ -111,7 +115,10 @@ def join_addresses(to: object) -> object:
 
 @tool(parse_docstring=True)
 async def send_email(
-    to: Annotated[str, BeforeValidator(join_addresses)], subject: str, body: str
+    to: Annotated[str, BeforeValidator(join_addresses)],
+    subject: str,
+    body: str,
+    config: RunnableConfig,
 ) -> str:
     """Send an email to one or more people.
 
@@ -126,8 +133,9 @@ async def send_email(
     """
     try:
         settings = read_settings(os.environ)
-        email = compose(to, subject, body, settings.sender)
-        return await deliver(email, settings)
+        key = call_key(config)
+        email = compose(to, subject, body, settings.sender, key)
+        return await (deliver_once(email, settings, key) if key else deliver(email, settings))
     except MailError as problem:
         return f"The email was not sent. {problem}"
     except MaybeSentError as problem:
@@ -189,7 +197,7 @@ def read_sender(sender: str, username: str) -> Mailbox:
 # The message
 
 
-def compose(to: str, subject: str, body: str, sender: Mailbox) -> Email:
+def compose(to: str, subject: str, body: str, sender: Mailbox, key: str = "") -> Email:
     """Build a message.
 
     A subject or an address with a line break or another control character is refused, not
@@ -200,13 +208,15 @@ def compose(to: str, subject: str, body: str, sender: Mailbox) -> Email:
         subject: One line of text.
         body: Plain text in any language.
         sender: Whom it is from.
+        key: What the Message-ID is made from, so that a mail program would recognise a second
+            copy; without it, every message has a new one.
 
     Raises:
         MailError: Some of it cannot be sent. All refused addresses are named.
     """
     check_text(subject, body)
     recipients = parse_recipients(to)
-    message_id = make_msgid(domain=sender.domain)
+    message_id = f"<{key}@{sender.domain}>" if key else make_msgid(domain=sender.domain)
     message = EmailMessage(policy=WIRE)
     headers = {
         "From": encode_mailboxes([sender]),
@@ -324,6 +334,71 @@ def is_foldable(text: str) -> bool:
 
 
 # Delivery
+
+
+async def deliver_once(email: Email, settings: Settings, key: str) -> str:
+    """Deliver a message unless the same call has tried before, and say what came of it.
+
+    An attempt that did not come to its end is not repeated, since the message may have gone out.
+
+    Args:
+        email: The message.
+        settings: Where it goes.
+        key: The call's, see `call_key`.
+
+    Raises:
+        MailError: It was not sent to anyone. It may be tried again.
+        MaybeSentError: It was begun, now or earlier, and what came of it is not known.
+    """
+    journal = Journal(Path(f"{settings.outbox}.journal"), running_store())
+    entry = Entry(f"{way_to_look(settings)} {summarize(email, email.recipients)}")
+    try:
+        earlier = await journal.begin(key, entry)
+    except OSError as problem:
+        raise MailError(f"It cannot be written down that it goes out ({problem}).") from problem
+    if earlier:
+        return await tell_earlier(earlier, email, settings)
+    try:
+        result = await deliver(email, settings)
+    except MailError:
+        await journal.take_back(key)
+        raise
+    with suppress(OSError):  # it is sent: then the entry says that it may have been
+        await journal.finish(key, replace(entry, result=result))
+    return result
+
+
+async def tell_earlier(earlier: Entry, email: Email, settings: Settings) -> str:
+    """Say what is known of an earlier attempt.
+
+    Raises:
+        MaybeSentError: Nothing for certain.
+    """
+    if earlier.result:
+        return f"This call had sent its email already, and did not send it again. {earlier.result}"
+    if not settings.host and await asyncio.to_thread(is_in_outbox, email, settings.outbox):
+        return f"The email had been stored already. {earlier.begun}"
+    raise MaybeSentError(
+        "An earlier attempt at this same call was cut off, so the email may have gone out. It was "
+        f"not sent again. {earlier.begun}"
+    )
+
+
+def way_to_look(settings: Settings) -> str:
+    if settings.host:
+        return (
+            f"To know, look for its Message-ID at the mail server {settings.host}:{settings.port} "
+            "or ask a recipient."
+        )
+    return f"To know, look for its Message-ID in the outbox {settings.outbox}."
+
+
+def is_in_outbox(email: Email, outbox: str) -> bool:
+    """Whether a message with the same Message-ID lies in the Maildir. This blocks."""
+    with suppress(OSError, mailbox.Error):
+        stored = mailbox.Maildir(outbox, create=False)
+        return any(message["Message-ID"] == email.message_id for message in stored)
+    return False
 
 
 async def deliver(email: Email, settings: Settings) -> str:

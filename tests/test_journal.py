@@ -1,0 +1,150 @@
+"""The journal: what a tool call has begun is not done twice, and nobody is told otherwise."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from tools.journal import Entry, Journal, call_key, running_store
+
+KEY = "5" * 64
+BEGUN = Entry("To bob.")
+DONE = Entry("To bob.", "It was sent.")
+
+
+# Keys
+
+
+def config(thread: object = "1", call: object = "c", ns: str = "tool_node:1") -> RunnableConfig:
+    return RunnableConfig(
+        configurable={"thread_id": thread, "checkpoint_ns": ns}, metadata={"tool_call_id": call}
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (config(), True),
+        (config(ns="tool_node:2"), True),  # the call's own task: another after a second approval
+        (config(ns=""), True),
+        (config(ns="tool_node:1|tool_node:1"), False),
+        (config(thread="2"), False),
+        (config(call="d"), False),
+        (config(thread="1c", call=""), False),
+    ],
+)
+def test_which_calls_are_the_same(other: RunnableConfig, same: bool) -> None:
+    assert (call_key(other) == call_key(config())) is same
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("tool_node:1|tool_node:2", True),
+        ("tool_node:2|tool_node:1", False),
+        ("tool_node:1|tool_node:1|tool_node:1", False),
+        ("tool_node:1", False),
+    ],
+)
+def test_each_delegation_has_its_own_calls(other: str, same: bool) -> None:
+    delegated = call_key(config(ns="tool_node:1|tool_node:1"))
+    assert (call_key(config(ns=other)) == delegated) is same
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [RunnableConfig(), config(thread=None), config(call=None), config(call=""), config(thread="")],
+)
+def test_a_call_that_cannot_be_told_apart_has_no_key(unknown: RunnableConfig) -> None:
+    assert call_key(unknown) == ""
+
+
+def test_a_key_can_stand_in_a_message_id() -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", call_key(config(thread="\n ü>", call={"x": 1})))
+
+
+# Entries
+
+
+@pytest.fixture(params=["files", "store", "both"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
+    store = None if request.param == "files" else InMemoryStore()
+    return Journal(unwritable(tmp_path) if request.param == "store" else tmp_path / "j", store)
+
+
+def unwritable(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_text("in the way")
+    return tmp_path / "file" / "journal"
+
+
+async def test_what_was_begun_is_known_from_then_on(journal: Journal) -> None:
+    assert await journal.begin(KEY, BEGUN) is None
+    assert await journal.begin(KEY, Entry("To jane.")) == BEGUN
+    assert await journal.begin("6" * 64, BEGUN) is None
+
+
+async def test_its_result_is_known_from_then_on(journal: Journal) -> None:
+    await journal.begin(KEY, BEGUN)
+    await journal.finish(KEY, DONE)
+    assert await journal.begin(KEY, BEGUN) == DONE
+
+
+async def test_what_is_taken_back_may_begin_again(journal: Journal) -> None:
+    await journal.begin(KEY, BEGUN)
+    await journal.take_back(KEY)
+    assert await journal.begin(KEY, BEGUN) is None
+
+
+async def test_of_many_that_begin_at_once_one_may(tmp_path: Path) -> None:
+    journals = [Journal(tmp_path, store) for store in [None, InMemoryStore()] * 10]
+    found = await asyncio.gather(*(journal.begin(KEY, BEGUN) for journal in journals))
+    assert found.count(None) == 1
+    assert found.count(BEGUN) == 19
+
+
+@pytest.mark.parametrize("entry", [BEGUN, DONE])
+async def test_another_machine_knows_it_by_the_store(tmp_path: Path, entry: Entry) -> None:
+    store = InMemoryStore()
+    here, there = Journal(tmp_path / "here", store), Journal(tmp_path / "there", store)
+    await here.begin(KEY, BEGUN)
+    await here.finish(KEY, entry)
+    assert await there.begin(KEY, BEGUN) == entry
+    assert await Journal(tmp_path / "there", None).begin(KEY, BEGUN) == entry
+
+
+@pytest.mark.parametrize("entry", [BEGUN, DONE])
+async def test_a_store_that_forgot_does_not_matter(tmp_path: Path, entry: Entry) -> None:
+    await Journal(tmp_path, InMemoryStore()).begin(KEY, BEGUN)
+    await Journal(tmp_path, InMemoryStore()).finish(KEY, entry)
+    assert await Journal(tmp_path, InMemoryStore()).begin(KEY, BEGUN) == entry
+
+
+@pytest.mark.parametrize("text", ["", '{"begun": "To'])
+async def test_a_crash_while_writing_leaves_what_was_begun(tmp_path: Path, text: str) -> None:
+    (tmp_path / f"{KEY}.json").write_text(text)
+    assert await Journal(tmp_path, None).begin(KEY, BEGUN) == BEGUN
+
+
+async def test_nothing_begins_that_cannot_be_written_down(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="file"):
+        await Journal(unwritable(tmp_path), None).begin(KEY, BEGUN)
+
+
+class BrokenStore(InMemoryStore):
+    async def aput(self, *args: Any, **options: Any) -> None:
+        raise ConnectionError("The database is gone.")
+
+
+async def test_nothing_begins_with_a_store_that_fails(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError):
+        await Journal(tmp_path, BrokenStore()).begin(KEY, BEGUN)
+
+
+def test_outside_of_a_graph_there_is_no_store() -> None:
+    store: BaseStore | None = running_store()
+    assert store is None
