@@ -2,15 +2,25 @@
 
 import asyncio
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from graphs.human_in_the_loop import build_human_in_the_loop_agent
+from graphs.nodes import Agent
+from graphs.subagents import SubagentSpec, build_supervisor_agent
+from tests.agents import PROMPT, ask, requests, resume, thread
+from tests.standins.scripted_model import ScriptedModel, call
+from tools import mail
 from tools.journal import Entry, Journal, call_key, running_store
+from tools.mail import send_email
 
 KEY = "5" * 64
 BEGUN = Entry("To bob.")
@@ -148,3 +158,134 @@ async def test_nothing_begins_with_a_store_that_fails(tmp_path: Path) -> None:
 def test_outside_of_a_graph_there_is_no_store() -> None:
     store: BaseStore | None = running_store()
     assert store is None
+
+
+# Under agents whose runs are retried
+
+EMAIL = {"to": "bob@example.com", "subject": "Hi", "body": "Hi."}
+APPROVE = {"decisions": [{"type": "approve"}]}
+
+
+class PowerCut(Exception):
+    """Ends a run in the middle of a tool, as a crash does."""
+
+
+@dataclass
+class Post:
+    """Takes emails in the place of a mail server; the power may fail before or after it does."""
+
+    ids: list[str] = field(default_factory=list)
+    cut: str = ""
+
+    async def deliver(self, email: mail.Email, settings: mail.Settings) -> str:
+        if self.cut == "before":
+            raise PowerCut
+        self.ids.append(email.message_id)
+        if self.cut == "after":
+            raise PowerCut
+        return "It went out."
+
+
+@pytest.fixture
+def post(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Post:
+    post = Post()
+    monkeypatch.setattr(mail, "deliver", post.deliver)
+    monkeypatch.setenv("OUTBOX_DIR", str(tmp_path / "outbox"))
+    for variable in ("SMTP_HOST", "SMTP_FROM", "SMTP_PORT", "SMTP_TLS", "SMTP_USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    return post
+
+
+def plain(model: ScriptedModel, saver: InMemorySaver) -> Agent:
+    return build_human_in_the_loop_agent(model, [send_email], PROMPT, {"send_email": True}, saver)
+
+
+def delegating(model: ScriptedModel, saver: InMemorySaver) -> Agent:
+    spec = SubagentSpec("clerk", "Sends.", PROMPT, [send_email], None, {"send_email": True})
+    return build_supervisor_agent(model, [spec], PROMPT, saver)
+
+
+def emailing(*ids: str) -> list[str | AIMessage]:
+    """A script in which every turn asks for an email, under these call ids, and then answers."""
+    return [reply for id in ids for reply in (call("send_email", EMAIL, id), "Done.")]
+
+
+def delegated(*ids: str) -> list[str | AIMessage]:
+    """The same by way of a subagent, whose result is the last word."""
+    return [
+        reply
+        for n, id in enumerate(ids)
+        for reply in (call("clerk", {"query": "q"}, f"d{n}"), *emailing(id), "Done.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "script"), [(plain, emailing("m")), (delegating, delegated("m"))]
+)
+@pytest.mark.parametrize(("cut", "went_out"), [("before", 0), ("after", 1)])
+async def test_a_retried_run_does_not_send_again(
+    post: Post, build: Any, script: list[Any], cut: str, went_out: int
+) -> None:
+    """Cases 66 and 67: the same checkpoint, another process, the tool's task again."""
+    model, saver = ScriptedModel(script=script), InMemorySaver()
+    await ask(build(model, saver), "Email Bob.")
+    post.cut = cut
+    with pytest.raises(PowerCut):
+        await resume(build(model, saver), APPROVE)
+    post.cut = ""
+    after = build(model, saver)
+    assert (await after.ainvoke(None, thread()))["messages"][-1].text == "Done."
+    assert len(post.ids) == went_out
+    assert "It was not sent again" in str(model.calls)
+    assert not await requests(after)
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_second_approval_of_the_same_call_does_not_send_again(post: Post, cut: str) -> None:
+    """A saved thread from before the approval, as `langgraph dev` has it after a crash."""
+    model, saver = ScriptedModel(script=emailing("m")), InMemorySaver()
+    agent = plain(model, saver)
+    await ask(agent, "Email Bob.")
+    before = (await agent.aget_state(thread())).config
+    post.cut = cut
+    with pytest.raises(PowerCut):
+        await resume(agent, APPROVE)
+    post.cut = ""
+    await agent.ainvoke(None, before)
+    messages = (await resume(agent, APPROVE))["messages"]
+    assert len(post.ids) == (cut == "after")
+    assert "It was not sent again" in messages[-2].text
+
+
+@pytest.mark.parametrize(
+    ("build", "script"),
+    [(plain, emailing("m", "m", "m")), (delegating, delegated("m", "m", "m"))],
+)
+async def test_ids_that_come_again_in_later_turns_are_other_calls(
+    post: Post, build: Any, script: list[Any]
+) -> None:
+    agent = build(ScriptedModel(script=script), InMemorySaver())
+    for _ in range(3):
+        await ask(agent, "Email Bob.")
+        await resume(agent, APPROVE)
+    assert len(set(post.ids)) == 3
+
+
+async def test_a_graph_with_a_store_keeps_its_journal_there(
+    post: Post, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So that another machine, with files of its own, does not send again."""
+    store, saver = InMemoryStore(), InMemorySaver()
+    agent = plain(ScriptedModel(script=emailing("m")), saver)
+    agent.store = store
+    await ask(agent, "Email Bob.")
+    post.cut = "after"
+    with pytest.raises(PowerCut):
+        await resume(agent, APPROVE)
+    post.cut = ""
+    monkeypatch.setenv("OUTBOX_DIR", str(tmp_path / "there"))
+    messages = (await agent.ainvoke(None, thread()))["messages"]
+    assert len(post.ids) == 1
+    assert "It was not sent again" in messages[-2].text
+    [item] = await store.asearch(("journal",))
+    assert f"Message-ID: {post.ids[0]}" in item.value["begun"]
