@@ -288,7 +288,7 @@ async def test_an_answer_may_not_bring_a_call_of_its_own(
     shown, forged = someone(), someone()
     chat, _ = await paused(client, openai_endpoint, shown)
     calls_of_its_own = [{"name": "send_email", "args": email(forged), "id": "mail_0"}]
-    message = {"type": "ai", "content": "", "tool_calls": calls_of_its_own}
+    message: Any = {"type": "ai", "content": "", "tool_calls": calls_of_its_own}
     await client.runs.wait(
         chat.thread,
         chat.agent,
