@@ -32,6 +32,12 @@ def test_the_lock_has_every_dependency() -> None:
 
 def test_what_runs_leave_behind_is_ignored() -> None:
     """Emails and keys must not end up in a commit."""
-    for left in ("outbox/new/mail", ".env", ".langgraph_api/store.pckl", ".venv/bin/python"):
+    for left in (
+        "outbox/new/mail",
+        "outbox.journal/1.json",
+        ".env",
+        ".langgraph_api/store.pckl",
+        ".venv/bin/python",
+    ):
         ignored = subprocess.run(["git", "check-ignore", "-q", left], cwd=PROJECT, check=False)
         assert ignored.returncode == 0, left
