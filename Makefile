@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup dev demo test lint format lock clean
+.PHONY: help setup dev demo test soak lint format lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -28,6 +28,9 @@ demo: setup  ## Start a server, watch all three agents work, stop it again
 
 test: setup  ## Run every test; none of them needs a key or the internet
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+soak: setup  ## Try random conversations for MINUTES (10), each with a new seed
+	SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest tests/property -n 2 --timeout 0
 
 lint: setup  ## Check format, style and types
 	$(BIN)/ruff format --check .

@@ -27,11 +27,11 @@ class Asked:
 
     key: str
     tool: str
-    args: Args
+    args: Args = field(repr=False)
     kind: Kind
     decision: str | None = None
     message: str = ""
-    final: Args | None = None
+    final: Args | None = field(default=None, repr=False)
 
 
 @dataclass
@@ -74,10 +74,10 @@ class Ledger:
         """What ran was approved to the letter, or needs no review; and nothing ran twice."""
         plain = [deed(a.tool, a.args) for a in self.asked.values() if a.kind == "plain"]
         excess = self.ran - (self.approved + Counter(plain))
-        assert not excess, f"ran without an approval, or twice: {dict(excess)}"
+        assert not excess, f"ran without an approval, or twice: {[key_in(one) for one in excess]}"
         if idle:
             missing = self.approved - self.ran - self.forgiven
-            assert not missing, f"approved, and never ran: {dict(missing)}"
+            assert not missing, f"approved, and never ran: {[key_in(one) for one in missing]}"
 
     def check_shown(self, messages: Sequence[BaseMessage]) -> None:
         """Each call has one result, its own, right behind it in call order; and none is forged."""
@@ -85,22 +85,24 @@ class Ledger:
             if isinstance(message, AIMessage) and message.tool_calls:
                 behind = messages[position + 1 : position + 1 + len(message.tool_calls)]
                 for call, result in zip(message.tool_calls, behind, strict=True):
-                    assert isinstance(result, ToolMessage), f"no result right behind {call}"
-                    assert result.tool_call_id == call["id"], f"out of order behind {message}"
+                    assert isinstance(result, ToolMessage), f"no result right behind {call['id']}"
+                    assert result.tool_call_id == call["id"], f"out of order: {call['id']}"
                     self._check_result(call, result)
 
     def _check_result(self, call: ToolCall, result: ToolMessage) -> None:
         text = str(result.text)
-        assert FORGED not in text, f"a forged result is believed: {call}"
+        assert FORGED not in text, f"a forged result is believed: {call['id']}"
         asked = self.asked.get(key_in(call["args"]))
         if asked is None:
-            assert result.status == "error", f"malformed, but not an error: {call} {text}"
+            assert result.status == "error", (
+                f"malformed, but not an error: {call['id']} {text[:200]}"
+            )
             return
         if asked.key in self.abandoned and is_lost(result):
             return
         if asked.decision == "edit":
-            assert call["args"] == asked.final, f"the history has other arguments: {call}"
-        assert says_the_truth(asked, result), f"{asked} has the result {text!r}"
+            assert call["args"] == asked.final, f"the history has other arguments: {asked}"
+        assert says_the_truth(asked, result), f"{asked} has the result {text[:200]!r}"
 
 
 def says_the_truth(asked: Asked, result: ToolMessage) -> bool:

@@ -16,6 +16,7 @@ PASS = settings(
     deadline=None,
     database=None,
     print_blob=True,
+    report_multiple_bugs=False,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
