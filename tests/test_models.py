@@ -25,18 +25,30 @@ from tests.standins.openai_endpoint import (
 )
 from tests.standins.scripted_model import call, malformed_call
 
+# As it is in the code: the tests themselves do not wait so long.
+PATIENCE = models.PATIENCE
+
+
+def test_an_endpoint_is_waited_for_at_most_a_minute() -> None:
+    assert PATIENCE == 60
+
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIEndpoint]:
-    """An endpoint that the environment names, and that is not waited for longer than a second."""
-    monkeypatch.setattr(models, "PATIENCE", 1.0)
-    monkeypatch.setattr(models, "ATTEMPT", 0.4)
+    """An endpoint that the environment names."""
     monkeypatch.setattr(models, "FIRST_PAUSE", 0.05)
     with OpenAIEndpoint() as running:
         monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         monkeypatch.setenv("AGENT_MODEL", f"openai:{MODEL}")
         yield running
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a second in all, where the answer is known never to come."""
+    monkeypatch.setattr(models, "PATIENCE", 1.0)
+    monkeypatch.setattr(models, "ATTEMPT", 0.4)
 
 
 async def say(scene: Scene, text: str = "hello") -> AIMessage:
@@ -127,7 +139,11 @@ async def test_arguments_that_were_cut_off_are_never_mended(
 
 
 @pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(503), DROP, HANG])
-async def test_a_passing_fault_is_waited_out(endpoint: OpenAIEndpoint, fault: Fault) -> None:
+async def test_a_passing_fault_is_waited_out(
+    endpoint: OpenAIEndpoint, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault is HANG:
+        monkeypatch.setattr(models, "ATTEMPT", 3.0)
     scene = endpoint.scene([fault, "at last"])
     assert (await say(scene)).text == "at last"
     assert len(scene.requests) == 2
@@ -142,6 +158,7 @@ async def test_a_passing_fault_is_waited_out(endpoint: OpenAIEndpoint, fault: Fa
         (HANG, "did not answer"),
     ],
 )
+@pytest.mark.usefixtures("impatient")
 async def test_a_lasting_fault_ends_in_one_clear_line(
     endpoint: OpenAIEndpoint, fault: Fault, said: str
 ) -> None:
@@ -149,8 +166,8 @@ async def test_a_lasting_fault_ends_in_one_clear_line(
     begun = time.monotonic()
     with pytest.raises(ModelError) as error:
         await say(scene)
-    assert time.monotonic() - begun < models.PATIENCE + 0.5
-    assert len(scene.requests) > 1
+    assert time.monotonic() - begun < models.PATIENCE + 2
+    assert 1 < len(scene.requests) <= 6, "each pause is longer than the one before"
     line = str(error.value)
     assert line.startswith(f"The chat model 'scripted' at {endpoint.url} {said}")
     assert "send a new message" in line
@@ -183,12 +200,13 @@ async def test_a_wrong_key_is_not_repeated(
     assert "wrong-key" not in str(error.value)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_retry_after_is_respected(endpoint: OpenAIEndpoint) -> None:
     scene = endpoint.scene([Fault(429, retry_after=0.0), Fault(429, retry_after=5.0)])
     begun = time.monotonic()
     with pytest.raises(ModelError, match="answered 429"):
         await say(scene)
-    assert time.monotonic() - begun < 1, "waiting longer than the patience allows is pointless"
+    assert time.monotonic() - begun < 4, "waiting longer than the patience allows is pointless"
     assert len(scene.requests) == 2
 
 
@@ -232,6 +250,7 @@ async def test_a_stream_that_breaks_off_is_an_error_and_not_asked_again(
 
 
 @pytest.mark.parametrize("url", ["localhost:1", "http://127.0.0.1:1/v1"])
+@pytest.mark.usefixtures("impatient")
 async def test_an_endpoint_that_is_not_there(
     endpoint: OpenAIEndpoint, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

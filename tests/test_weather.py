@@ -24,13 +24,17 @@ from tests.standins.weather_service import (
     hang,
     redirect,
 )
-from tools import weather
+from tools import http_client, weather
 from tools.weather import CONDITIONS, NoWeatherError, Place, choose_place, get_weather, lies_in
 
 SEARCH, FORECAST = "/v1/search", "/v1/forecast"
 JAKARTA = PLACES[0]
 URL_VARIABLES = ("OPEN_METEO_GEOCODING_URL", "OPEN_METEO_FORECAST_URL")
 TEMPERATURE = re.compile(r"\d °C")
+
+
+# As it is in the code: the tests themselves do not wait so long.
+RETRY_AFTER_SECONDS = weather.RETRY_AFTER_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -362,7 +366,24 @@ async def test_a_service_that_is_too_slow(
 
 def test_a_request_has_ten_seconds_and_two_retries() -> None:
     assert weather.REQUEST_SECONDS == 10
-    assert len(weather.RETRY_AFTER_SECONDS) == 2
+    assert http_client.HTTP_TIMEOUT.read == 10
+    assert len(RETRY_AFTER_SECONDS) == 2
+
+
+async def test_the_units_are_asked_for(service: WeatherService) -> None:
+    await ask("Jakarta")
+    asked = service.requests[-1].query
+    assert (asked["temperature_unit"], asked["wind_speed_unit"]) == ("celsius", "kmh")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "clear sky"), (45, "fog"), (56, "light freezing drizzle"), (66, "light freezing rain"),
+     (67, "heavy freezing rain"), (75, "heavy snow fall"), (82, "violent rain showers"),
+     (95, "thunderstorm"), (99, "thunderstorm with heavy hail")],
+)  # fmt: skip
+def test_the_words_for_wmo_codes(code: int, words: str) -> None:
+    assert weather.CONDITIONS[code] == words
 
 
 def unused_port() -> int:
