@@ -22,7 +22,7 @@ from tests.agents import thread
 from tests.property import moves
 from tests.property.ledger import FORGED, Args, key_in
 from tests.property.plans import plan
-from tests.property.world import Place, Trap, World, forget, pending, plain_agent, run, supervisor
+from tests.property.world import Place, Trap, World, forget, plain_agent, run, supervisor
 
 stops = st.none() | st.none() | st.tuples(st.sampled_from(["model", "tool"]), st.integers(0, 2))
 """Where a run is cancelled, if it is: the place, and how often it is passed before."""
@@ -37,10 +37,11 @@ class Conversation(RuleBasedStateMachine):
 
     def __init__(self, world: World, agent: Agent) -> None:
         super().__init__()
-        self.loop = asyncio.Runner()
+        self.loop = asyncio.new_event_loop()
         self.world, self.agent = world, agent
         self.world.restart()
         self.ledger = world.ledger
+        self.state = self.loop.run_until_complete(agent.aget_state(thread()))
         self.begun = False
         self.past: dict[str, set[str]] = {}
         self.answered: set[str] = set()
@@ -91,7 +92,7 @@ class Conversation(RuleBasedStateMachine):
         stop: Stop,
     ) -> None:
         requests = self.pending()
-        chosen = shuffle.sample(sorted(requests), min(how_many, len(requests)))
+        chosen = shuffle.sample(list(requests), min(how_many, len(requests)))
         answers = {id: self.decide(requests[id], decisions, form, shuffle) for id in chosen}
         bare = len(requests) == 1 and not by_interrupt_id
         self.answered |= set(chosen)
@@ -102,7 +103,7 @@ class Conversation(RuleBasedStateMachine):
     def answer_badly(self, bad: Callable[[moves.Request], moves.Json], number: int) -> None:
         """Nothing runs; the same calls wait, and the new request says what was wrong."""
         requests = self.pending()
-        id = sorted(requests)[number % len(requests)]
+        id = list(requests)[number % len(requests)]
         ran = self.ledger.ran.copy()
         others = self.others_failed()
         self.run(Command(resume={id: bad(requests[id])}))
@@ -122,7 +123,7 @@ class Conversation(RuleBasedStateMachine):
         if bare and before:
             return
         waiting = set().union(*map(keys_of, before.values()))
-        gone = sorted(id for id, keys in self.past.items() if not keys & waiting) or ["0" * 32]
+        gone = [id for id, keys in self.past.items() if not keys & waiting] or ["0" * 32]
         approval = {"decisions": [moves.APPROVE]}
         self.run(Command(resume=approval if bare else {gone[number % len(gone)]: approval}))
         assert set(before) <= set(self.pending())
@@ -148,7 +149,7 @@ class Conversation(RuleBasedStateMachine):
             if sys.exc_info()[0] is None and self.begun:
                 self.come_to_rest()
         finally:
-            self.loop.run(forget(self.agent))
+            self.loop.run_until_complete(forget(self.agent))
             self.loop.close()
 
     def come_to_rest(self) -> None:
@@ -178,28 +179,29 @@ class Conversation(RuleBasedStateMachine):
 
     def run(self, given: Any, stop: Stop = None) -> None:
         self.past |= {id: keys_of(request) for id, request in self.pending().items()}
-        self.loop.run(run(self.agent, self.world, given, stop and Trap(*stop)))
+        self.loop.run_until_complete(run(self.agent, self.world, given, stop and Trap(*stop)))
+        self.state = self.loop.run_until_complete(self.agent.aget_state(thread()))
 
     def pending(self) -> dict[str, dict[str, Any]]:
-        """The requests that wait for an answer, by interrupt id.
+        """The requests that wait for an answer, by interrupt id, in the order of their calls.
+
+        Not in that of the ids, which differ each time: a failing example must come again.
 
         Case 35: one that was answered is listed still if the run was cancelled after it.
         """
-        listed = self.loop.run(pending(self.agent))
-        return {id: request for id, request in listed.items() if id not in self.answered}
-
-    def state(self) -> Any:
-        return self.loop.run(self.agent.aget_state(thread()))
+        listed = {i.id: i.value for task in self.state.tasks for i in task.interrupts}
+        ordered = sorted(listed.items(), key=lambda item: min(keys_of(item[1])))
+        return {id: request for id, request in ordered if id not in self.answered}
 
     def idle(self) -> bool:
-        return not self.state().next
+        return not self.state.next
 
     def others_failed(self) -> bool:
         """Whether a task beside the reviews is unfinished: any resume runs it again."""
-        return any(not task.interrupts and task.result is None for task in self.state().tasks)
+        return any(not task.interrupts and task.result is None for task in self.state.tasks)
 
     def last_calls(self) -> list[ToolCall]:
-        asking = [m for m in self.state().values["messages"] if isinstance(m, AIMessage)]
+        asking = [m for m in self.state.values["messages"] if isinstance(m, AIMessage)]
         return asking[-1].tool_calls if asking else []
 
     def forge(self, forgery: moves.Forgery) -> AnyMessage:
@@ -216,7 +218,7 @@ class Conversation(RuleBasedStateMachine):
     def named_call(self, which: str) -> str:
         if which not in ("pending", "earlier"):
             return which
-        messages = self.state().values.get("messages", [])
+        messages = self.state.values.get("messages", [])
         ids = [c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
         return str(ids[-1] if which == "pending" else ids[0]) if ids else "nobody"
 

@@ -49,7 +49,7 @@ class Decision:
 LONG = "a long letter"
 """Stands for one, so that a failing example stays readable."""
 
-texts = st.text(max_size=12) | st.just(LONG)
+texts = st.text(max_size=12) | st.text(max_size=3) | st.just(LONG)
 numbers = st.integers(-5, 5)
 remarks = st.text(min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
 

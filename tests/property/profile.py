@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 MINUTES = float(os.environ.get("SOAK_MINUTES") or 0)
-PASSES = 8
+PASSES = 6
 PASS = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=12,
     deadline=None,
     database=None,
@@ -22,7 +22,7 @@ PASS = settings(
 )
 
 
-def hold(machine: type[RuleBasedStateMachine], seconds: float = 25.0) -> None:
+def hold(machine: type[RuleBasedStateMachine], seconds: float = 20.0) -> None:
     """Try the machine in passes, each with a seed of its own.
 
     Without SOAK_MINUTES the seeds are the same each time, and no pass starts after `seconds`.

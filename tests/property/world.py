@@ -1,7 +1,7 @@
 """Agents in a world that fails, is cancelled and tried again, on command."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -161,12 +161,6 @@ async def let_others_finish() -> None:
     """Give the calls beside this one time to return what they did."""
     for _ in range(50):
         await asyncio.sleep(0)
-
-
-async def pending(agent: Agent) -> Mapping[str, dict[str, Any]]:
-    """The requests that wait, by interrupt id."""
-    state = await agent.aget_state(thread())
-    return {i.id: i.value for task in state.tasks for i in task.interrupts}
 
 
 async def forget(agent: Agent) -> None:
