@@ -25,6 +25,14 @@ class Crashing(Office):
         return call("send", {"text": f"email {number}"}) if number < 3 else "All sent."
 
 
+# LangGraph hands an answer without an interrupt id to whichever interrupt of a delegation asks
+# next, also one that nobody has been shown. Answers by id are safe; see the README.
+without_id = pytest.mark.xfail(
+    strict=True, reason="an answer without an interrupt id outlives a run that fails"
+)
+
+
+@without_id
 async def test_an_answer_where_nothing_waits_yet_is_no_answer_to_what_comes() -> None:
     """Case 34: the delegation failed before its review; an approval then has nothing to approve."""
     office = Crashing(delegations(("clerk", "go")), "ok")
@@ -36,7 +44,7 @@ async def test_an_answer_where_nothing_waits_yet_is_no_answer_to_what_comes() ->
     assert office.recorder.runs == []
 
 
-@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("by_id", [True, pytest.param(False, marks=without_id)])
 async def test_an_answer_counts_once_also_if_the_run_fails_after_it(by_id: bool) -> None:
     """The next email waits for an answer of its own, however often the run is tried again."""
     office = Crashing(delegations(("clerk", "go")), "ok")
