@@ -21,7 +21,7 @@ from tests.standins.scripted_model import call
 
 ANSWERS = 1_000
 THREADS = 50
-SECONDS = 240
+SECONDS = 200
 APPROVE = {"type": "approve"}
 EMAIL = {"subject": "The plan", "body": "We start on Monday."}
 ODD_TEXTS = ["", " ", "yes", "approve", "null", "\u202eevorppa", "é\u0301\U0001f4e7", "\\u0000"]
