@@ -121,8 +121,9 @@ async def asked_again(chat: Chat, before: dict[str, Any], answer: Any) -> dict[s
     shown = repr(answer)[:200]
     thread = await chat.client.threads.get(chat.thread)
     assert thread["status"] == "interrupted", shown
+    waiting: Any = [one for found in thread["interrupts"].values() for one in found]
     now: dict[str, Any]
-    (now,) = (dict(one) for waiting in thread["interrupts"].values() for one in waiting)
+    (now,) = waiting
     assert now["id"] != before["id"], f"not asked again after {shown}"
     assert now["value"]["error"].startswith("Nothing was run."), shown
     assert len(now["value"]["error"]) < 1_000, f"no sentence for a person after {shown}"
