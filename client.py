@@ -44,7 +44,7 @@ Decide = Callable[[Json, Json], Json | None]
 Waiting = dict[str, list[Json]]
 """Interrupts that wait for a human, by the id of their thread."""
 
-COMMAND = "python client.py"
+COMMAND = ".venv/bin/python client.py"
 DEFAULT_URL = "http://127.0.0.1:2024"
 NO_SERVER = (
     "No answer from a LangGraph server ({}). Start one with `make dev`, or name another with --url."

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -84,18 +86,21 @@ def test_the_request_and_the_answer_are_as_shown() -> None:
     assert [d["type"] for d in decisions.values()] == config["allowed_decisions"]
 
 
-async def test_the_code_that_makes_it_yours_works() -> None:
-    names: dict[str, Any] = {}
+async def test_the_code_that_makes_it_yours_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each snippet is put where it says: the tool into a module, the others at a file's end."""
     tool, agent, supervisor = blocks("python")[1:4]
-    exec(tool, names)
-    assert "94500" in await names["convert_money"].ainvoke(
+    currency = ModuleType("tools.currency")
+    exec(tool, vars(currency))
+    monkeypatch.setitem(sys.modules, "tools.currency", currency)
+    assert "94500" in await vars(currency)["convert_money"].ainvoke(
         {"amount": 5, "source": "EUR", "target": "IDR"}
     )
-    exec(agent, names)
-    assert "tool_node" in names["graph"].nodes
-    exec(supervisor, names)
-    result = await names["graph"].ainvoke({"messages": [HumanMessage("hello")]})
-    assert "demo model" in result["messages"][-1].text
+    for module, snippet in ((react, agent), (subagents, supervisor)):
+        names: dict[str, Any] = {"__name__": "changed"}
+        monkeypatch.setitem(sys.modules, "changed", ModuleType("changed"))
+        exec(Path(str(module.__file__)).read_text("utf-8") + "\n" + snippet, names)  # noqa: ASYNC240
+        result = await names["graph"].ainvoke({"messages": [HumanMessage("hello")]})
+        assert "demo model" in result["messages"][-1].text
 
 
 async def test_the_node_that_it_adds_works(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,17 @@ async def test_a_missing_key_fails_the_run_alone(tmp_path: Path) -> None:
         assert await chat.status() == "error"
 
 
+async def test_a_copied_example_of_the_settings_starts_the_server(tmp_path: Path) -> None:
+    """As the README says: copy it to `.env`, and fill in what is needed."""
+    for folder in ("graphs", "tools"):
+        shutil.copytree(PROJECT / folder, tmp_path / folder)
+    shutil.copy(PROJECT / "langgraph.json", tmp_path)
+    shutil.copy(PROJECT / ".env.example", tmp_path / ".env")
+    with langgraph_dev(tmp_path / "langgraph.json", {}, tmp_path / "server.log") as server:
+        messages = await (await Chat.open(get_client(url=server.url), "react")).say("Hello")
+        assert messages[-1]["response_metadata"]["model_name"] == "demo"
+
+
 async def test_the_demo_model_answers_with_tools(demo_server: DevServer) -> None:
     chat = await Chat.open(get_client(url=demo_server.url), "react")
     messages = await chat.say("What is the weather in Jakarta and what time is it in Tokyo?")
