@@ -25,6 +25,7 @@ from graphs.nodes import (
     send,
     should_continue,
 )
+from graphs.pauses import show_first
 from graphs.prompts import HUMAN_IN_THE_LOOP
 from graphs.review import (
     BadAnswer,
@@ -124,7 +125,7 @@ def make_human_review(policies: Policies) -> Node:
     ) -> Command[Literal["tool_node"]]:
         message = with_call_ids(state)
         calls = calls_to_review(message, policies)
-        decisions = ask_human(calls, policies) if calls else {}
+        decisions = await ask_human(calls, policies, config) if calls else {}
         reviewer = config["configurable"].get("langgraph_auth_user_id") or None
         tasks = tasks_of(message, policies, decisions, reviewer)
         kept = decided(message, decisions) if calls else message
@@ -136,13 +137,16 @@ def make_human_review(policies: Policies) -> Node:
     return human_review
 
 
-def ask_human(calls: Sequence[ToolCall], policies: Policies) -> Decisions:
+async def ask_human(
+    calls: Sequence[ToolCall], policies: Policies, config: RunnableConfig
+) -> Decisions:
     """Pause until a human has decided on every call; an answer that does not do so asks again.
 
     Raising here instead would end the run, and every later resume would be given the same bad
     answer first.
     """
     request = build_request(calls, policies)
+    await show_first(request, config)
     answer: Any = interrupt(request)
     while True:
         try:

@@ -5,7 +5,7 @@ from langchain_core.messages import HumanMessage
 
 from tests.agents import ask, requests, resume, thread
 from tests.property.machine import SupervisedConversation
-from tests.property.profile import MINUTES, hold
+from tests.property.profile import hold
 from tests.standins.scripted_model import ModelCall, Reply, call
 from tests.test_subagents import APPROVE, Office, delegations
 
@@ -25,14 +25,6 @@ class Crashing(Office):
         return call("send", {"text": f"email {number}"}) if number < 3 else "All sent."
 
 
-# LangGraph hands an answer without an interrupt id to whichever interrupt of a delegation asks
-# next, also one that nobody has been shown. Answers by id are safe; see the README.
-without_id = pytest.mark.xfail(
-    strict=True, reason="an answer without an interrupt id outlives a run that fails"
-)
-
-
-@without_id
 async def test_an_answer_where_nothing_waits_yet_is_no_answer_to_what_comes() -> None:
     """Case 34: the delegation failed before its review; an approval then has nothing to approve."""
     office = Crashing(delegations(("clerk", "go")), "ok")
@@ -44,7 +36,7 @@ async def test_an_answer_where_nothing_waits_yet_is_no_answer_to_what_comes() ->
     assert office.recorder.runs == []
 
 
-@pytest.mark.parametrize("by_id", [True, pytest.param(False, marks=without_id)])
+@pytest.mark.parametrize("by_id", [True, False])
 async def test_an_answer_counts_once_also_if_the_run_fails_after_it(by_id: bool) -> None:
     """The next email waits for an answer of its own, however often the run is tried again."""
     office = Crashing(delegations(("clerk", "go")), "ok")
@@ -60,9 +52,5 @@ async def test_an_answer_counts_once_also_if_the_run_fails_after_it(by_id: bool)
     assert request["action_requests"][0]["args"] == {"text": "email 1"}
 
 
-@pytest.mark.skipif(
-    not MINUTES,
-    reason="only in `make soak`: it still finds what an answer without an interrupt id can do",
-)
 def test_random_conversations() -> None:
     hold(SupervisedConversation)
