@@ -37,6 +37,10 @@ class Chat:
         """Answer what is pending, wait for the run, and return the thread's messages."""
         return await self._run(command={"resume": answer}, **options)
 
+    async def retry(self) -> list[Message]:
+        """Go on with what failed or was cancelled, wait for the run, and return the messages."""
+        return await self._run(input=None)
+
     async def _run(self, **options: Any) -> list[Message]:
         values = await self.client.runs.wait(self.thread, self.agent, **options)
         # A run that paused may come back with nothing but its interrupts.

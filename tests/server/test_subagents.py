@@ -3,10 +3,11 @@
 import asyncio
 from uuid import uuid4
 
+import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results
-from tests.standins.openai_endpoint import OpenAIEndpoint, Scene
+from tests.standins.openai_endpoint import Fault, OpenAIEndpoint, Scene
 from tests.standins.scripted_model import always_tool, call, calls
 from tests.standins.weather_service import WeatherService
 
@@ -134,3 +135,31 @@ async def test_the_next_turn_starts_from_the_whole_conversation(
         *("system", "user", "assistant", "tool", "assistant", "user")
     ]
     assert len(outbox.to(to)) == 1
+
+
+async def test_an_answer_without_an_id_counts_for_what_was_shown(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """Case 34: not for what a delegation asks later, however often its failed run is retried."""
+    first, second = someone(), someone()
+    emails = [call("send_email", {"to": to, "subject": "x", "body": "x"}) for to in (first, second)]
+    down = Fault(status=401)
+    inner = openai_endpoint.scene([down, emails[0], down, emails[1], "Both are sent."])
+    scene = openai_endpoint.scene([call("email_agent", {"query": inner.marker}), "Done."])
+    chat = await Chat.open(client, "subagents")
+
+    def sent() -> tuple[int, int]:
+        return len(outbox.to(first)), len(outbox.to(second))
+
+    with pytest.raises(Exception, match="401"):
+        await chat.say(scene.marker)
+    await chat.resume(APPROVE)  # nothing waits yet: it only tries again
+    await chat.retry()
+    assert sent() == (0, 0)
+    with pytest.raises(Exception, match="401"):
+        await chat.resume(APPROVE)
+    await chat.retry()
+    await chat.retry()
+    assert sent() == (1, 0)
+    messages = await chat.resume(APPROVE)
+    assert (sent(), messages[-1]["content"]) == ((1, 1), "Done.")
