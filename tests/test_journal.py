@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,13 @@ def test_a_call_that_cannot_be_told_apart_has_no_key(unknown: RunnableConfig) ->
 
 def test_a_key_can_stand_in_a_message_id() -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", call_key(config(thread="\n ü>", call={"x": 1})))
+
+
+@pytest.mark.parametrize("does", [[], ["a", "bc"], ["ab", "d"], [["ab", "c"]], [["ab"], "c"]])
+def test_what_does_something_else_is_another_call(does: list[Any]) -> None:
+    assert call_key(config(), *does) != call_key(config(), "ab", "c")
+    assert call_key(config(), *does) == call_key(config(), *does)
+    assert call_key(config(call=""), *does) == ""
 
 
 # Entries
@@ -255,6 +263,31 @@ async def test_a_second_approval_of_the_same_call_does_not_send_again(post: Post
     messages = (await resume(agent, APPROVE))["messages"]
     assert len(post.ids) == (cut == "after")
     assert "It was not sent again" in messages[-2].text
+
+
+EDIT = {
+    "type": "edit",
+    "edited_action": {"name": "send_email", "args": EMAIL | {"body": "Hi, Bob!"}},
+}
+
+
+@pytest.mark.parametrize("cut", ["", "after"])
+@pytest.mark.parametrize(("second", "sent"), [(APPROVE, 1), ({"decisions": [EDIT]}, 2)])
+async def test_a_fork_sends_what_a_human_edited_in_it(
+    post: Post, cut: str, second: dict[str, Any], sent: int
+) -> None:
+    """An earlier checkpoint is played again: the same text is not sent twice, another one is."""
+    agent = plain(ScriptedModel(script=[*emailing("m"), "Done.", "Done."]), InMemorySaver())
+    await ask(agent, "Email Bob.")
+    before = (await agent.aget_state(thread())).config
+    post.cut = cut
+    with pytest.raises(PowerCut) if cut else nullcontext():
+        await resume(agent, APPROVE)
+    post.cut = ""
+    for _ in range(2):
+        await agent.ainvoke(None, before)
+        await resume(agent, second)
+    assert len(post.ids) == len(set(post.ids)) == sent
 
 
 @pytest.mark.parametrize(

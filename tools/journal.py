@@ -27,18 +27,23 @@ class Entry:
     result: str = ""
 
 
-def call_key(config: RunnableConfig) -> str:
+def call_key(config: RunnableConfig, *does: object) -> str:
     """The key of the tool call that runs, in hexadecimal: the same whenever it runs again.
 
     A subagent may meet the same ids in each delegation, so the key is of the delegation too. It
     is empty if the config has no thread, or its metadata no `tool_call_id`.
+
+    Args:
+        config: The tool's.
+        does: What the call does, as JSON: a human may edit it when an earlier checkpoint is
+            played again, and then it is another call.
     """
     configurable = config.get("configurable", {})
     thread, call = configurable.get("thread_id"), config.get("metadata", {}).get("tool_call_id")
     if not thread or not call:
         return ""
     delegation, _, _ = str(configurable.get("checkpoint_ns", "")).rpartition("|")
-    return sha256(json.dumps([str(thread), delegation, str(call)]).encode()).hexdigest()
+    return sha256(json.dumps([str(thread), delegation, str(call), *does]).encode()).hexdigest()
 
 
 def running_store() -> BaseStore | None:

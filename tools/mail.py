@@ -97,6 +97,7 @@ class Email:
         subject: The subject, as asked for.
         message_id: The Message-ID header.
         content: The whole message with its headers, in ASCII, its lines ended by CR LF.
+        key: The tool call's and this text's, see `call_key`; empty outside of a call.
     """
 
     sender: str
@@ -104,6 +105,7 @@ class Email:
     subject: str
     message_id: str
     content: bytes
+    key: str
 
 
 def join_addresses(to: object) -> object:
@@ -133,9 +135,8 @@ async def send_email(
     """
     try:
         settings = read_settings(os.environ)
-        key = call_key(config)
-        email = compose(to, subject, body, settings.sender, key)
-        return await (deliver_once(email, settings, key) if key else deliver(email, settings))
+        email = compose(to, subject, body, settings.sender, config)
+        return await (deliver_once if email.key else deliver)(email, settings)
     except MailError as problem:
         return f"The email was not sent. {problem}"
     except MaybeSentError as problem:
@@ -197,7 +198,9 @@ def read_sender(sender: str, username: str) -> Mailbox:
 # The message
 
 
-def compose(to: str, subject: str, body: str, sender: Mailbox, key: str = "") -> Email:
+def compose(
+    to: str, subject: str, body: str, sender: Mailbox, config: RunnableConfig | None = None
+) -> Email:
     """Build a message.
 
     A subject or an address with a line break or another control character is refused, not
@@ -208,14 +211,16 @@ def compose(to: str, subject: str, body: str, sender: Mailbox, key: str = "") ->
         subject: One line of text.
         body: Plain text in any language.
         sender: Whom it is from.
-        key: What the Message-ID is made from, so that a mail program would recognise a second
-            copy; without it, every message has a new one.
+        config: The tool call's. The Message-ID is made from it and the text, so that a mail
+            program would recognise a second copy; without it, every message has a new one.
 
     Raises:
         MailError: Some of it cannot be sent. All refused addresses are named.
     """
     check_text(subject, body)
     recipients = parse_recipients(to)
+    text = [[one.name, one.address] for one in recipients], subject.strip(), body.splitlines()
+    key = call_key(config or {}, *text)
     message_id = f"<{key}@{sender.domain}>" if key else make_msgid(domain=sender.domain)
     message = EmailMessage(policy=WIRE)
     headers = {
@@ -229,7 +234,7 @@ def compose(to: str, subject: str, body: str, sender: Mailbox, key: str = "") ->
         message.set_raw(name, value)
     message.set_content(body)
     addresses = tuple(one.address for one in recipients)
-    return Email(sender.address, addresses, subject, message_id, message.as_bytes())
+    return Email(sender.address, addresses, subject, message_id, message.as_bytes(), key)
 
 
 def check_text(subject: str, body: str) -> None:
@@ -336,15 +341,10 @@ def is_foldable(text: str) -> bool:
 # Delivery
 
 
-async def deliver_once(email: Email, settings: Settings, key: str) -> str:
-    """Deliver a message unless the same call has tried before, and say what came of it.
+async def deliver_once(email: Email, settings: Settings) -> str:
+    """Deliver a message unless the same call has tried to before, and say what came of it.
 
     An attempt that did not come to its end is not repeated, since the message may have gone out.
-
-    Args:
-        email: The message.
-        settings: Where it goes.
-        key: The call's, see `call_key`.
 
     Raises:
         MailError: It was not sent to anyone. It may be tried again.
@@ -353,7 +353,7 @@ async def deliver_once(email: Email, settings: Settings, key: str) -> str:
     journal = Journal(Path(f"{settings.outbox}.journal"), running_store())
     entry = Entry(f"{way_to_look(settings)} {summarize(email, email.recipients)}")
     try:
-        earlier = await journal.begin(key, entry)
+        earlier = await journal.begin(email.key, entry)
     except OSError as problem:
         raise MailError(f"It cannot be written down that it goes out ({problem}).") from problem
     if earlier:
@@ -361,10 +361,10 @@ async def deliver_once(email: Email, settings: Settings, key: str) -> str:
     try:
         result = await deliver(email, settings)
     except MailError:
-        await journal.take_back(key)
+        await journal.take_back(email.key)
         raise
     with suppress(OSError):  # it is sent: then the entry says that it may have been
-        await journal.finish(key, replace(entry, result=result))
+        await journal.finish(email.key, replace(entry, result=result))
     return result
 
 
