@@ -1,6 +1,8 @@
 """Emails, judged by what a real server gets and by what lies in the Maildir."""
 
 import asyncio
+import base64
+import logging
 import mailbox
 import os
 import re
@@ -333,11 +335,95 @@ async def test_a_server_that_does_not_confirm_the_message(
     assert f"Message-ID: {server.received[0].message['Message-ID']}" in text
 
 
+async def test_a_server_that_is_slow_at_each_command(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of a hundred commands is in time; together they are not."""
+    monkeypatch.setattr(mail, "DELIVERY_SECONDS", 0.3)
+    server.delay = 0.05
+    to = ", ".join(f"user{number}@example.com" for number in range(100))
+    async with asyncio.timeout(3):
+        assert "took too long" in await send_in_vain(to)
+    assert not server.received
+
+
+@pytest.mark.parametrize(
+    ("stage", "known"), [("EHLO", "was not sent"), ("RCPT", "was not sent"), ("DATA", "not known")]
+)
+async def test_a_delivery_that_takes_too_long(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch, stage: Stage, known: str
+) -> None:
+    monkeypatch.setattr(mail, "DELIVERY_SECONDS", 0.3)
+    monkeypatch.setattr(mail, "QUIT_SECONDS", 0.1)
+    server.hang_at = stage
+    async with asyncio.timeout(5):
+        text = await send()
+    assert known in text
+    assert "took too long" in text
+    assert len(server.received) == (stage == "DATA")
+
+
+@pytest.mark.parametrize("how", ["drop_at", "hang_at"])
+async def test_a_goodbye_that_is_not_answered(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(mail, "QUIT_SECONDS", 0.1)
+    setattr(server, how, "QUIT")
+    async with asyncio.timeout(2):
+        assert "sent by" in await send()
+    assert len(server.received) == 1
+
+
+async def test_it_says_goodbye(server: MailServer) -> None:
+    await send()
+    server.refused_sender = "553 not you"
+    await send_in_vain()
+    assert server.farewells == 2
+
+
+def test_how_long_a_server_may_take() -> None:
+    assert (mail.SMTP_SECONDS, mail.DELIVERY_SECONDS, mail.QUIT_SECONDS) == (15, 60, 2)
+
+
 async def test_a_server_that_drops_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
     with MailServer("starttls", LOGIN) as server:
         point_to(server, monkeypatch)
         server.drop_at = "AUTH"
         assert LOGIN[1] not in await send_in_vain()
+
+
+@pytest.mark.parametrize("password", [LOGIN[1], "wr0ng pass"])
+@pytest.mark.parametrize("fails", ["", "refused_sender", "drop_at", "hang_at"])
+async def test_the_password_is_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    password: str,
+    fails: str,
+) -> None:
+    """Not in the result, not in a log of any level, not in the process's output."""
+    monkeypatch.setattr(mail, "SMTP_SECONDS", 0.5)
+    caplog.set_level(logging.DEBUG)
+    with MailServer("starttls", LOGIN) as server:
+        point_to(server, monkeypatch, SMTP_PASSWORD=password)
+        if fails:
+            setattr(server, fails, "553 not you" if fails == "refused_sender" else "RCPT")
+        text = await send_as(of_call())
+    logged = [str(vars(one)) for one in caplog.records if one.name != "mail.log"]  # the server's
+    shown = "".join([text, *logged, *capfd.readouterr(), *journal_texts()])
+    assert logged
+    assert "The email was" in text
+    for form in (password, encoded(password), encoded(f"\0{LOGIN[0]}\0{password}")):
+        assert form not in shown
+
+
+def journal_texts() -> list[str]:
+    folder = Path(os.environ["OUTBOX_DIR"] + ".journal")
+    return [path.read_text() for path in folder.glob("*")] if folder.exists() else []
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 # Once a call

@@ -28,7 +28,9 @@ from pydantic import BeforeValidator
 
 from tools.journal import Entry, Journal, call_key, running_store
 
+# For one reply of the server, for all until it has the message, and for its goodbye.
 SMTP_SECONDS = 15.0
+DELIVERY_SECONDS = 60.0
 QUIT_SECONDS = 2.0
 DEFAULT_PORTS = {"none": 25, "starttls": 587, "tls": 465}
 DEFAULT_SENDER = "agent@localhost"
@@ -430,16 +432,19 @@ def deliver_to_outbox(email: Email, outbox: str) -> str:
 async def deliver_by_smtp(email: Email, settings: Settings) -> str:
     """Send a message by SMTP, over TLS unless `SMTP_TLS` is "none"."""
     server = f"{settings.host}:{settings.port}"
-    async with session(settings, server) as client:
-        refused = await announce(client, email, server)
+    deadline = asyncio.get_running_loop().time() + DELIVERY_SECONDS
+    async with session(settings, server, deadline) as client:
+        refused = await announce(client, email, server, deadline)
         accepted = [one for one in email.recipients if one not in refused]
-        await transmit(client, email, server, accepted)
+        await transmit(client, email, server, accepted, deadline)
     text = f"The email was sent by {server}. {summarize(email, accepted)}"
     return f"{text} NOT sent to {list_refusals(refused)}." if refused else text
 
 
 @asynccontextmanager
-async def session(settings: Settings, server: str) -> AsyncIterator[aiosmtplib.SMTP]:
+async def session(
+    settings: Settings, server: str, deadline: float
+) -> AsyncIterator[aiosmtplib.SMTP]:
     """Connect, start TLS and log in; say goodbye at the end.
 
     STARTTLS that is asked for is never given up for plain text. The server's words about a
@@ -455,7 +460,8 @@ async def session(settings: Settings, server: str) -> AsyncIterator[aiosmtplib.S
         timeout=SMTP_SECONDS,
     )
     try:
-        await client.connect()
+        async with asyncio.timeout_at(deadline):
+            await client.connect()
     except aiosmtplib.SMTPAuthenticationError as problem:
         raise MailError(
             f"The mail server {server} refused the login of {settings.username} "
@@ -477,7 +483,9 @@ async def session(settings: Settings, server: str) -> AsyncIterator[aiosmtplib.S
         client.close()
 
 
-async def announce(client: aiosmtplib.SMTP, email: Email, server: str) -> dict[str, str]:
+async def announce(
+    client: aiosmtplib.SMTP, email: Email, server: str, deadline: float
+) -> dict[str, str]:
     """Tell the server the sender and the recipients.
 
     Returns:
@@ -488,12 +496,13 @@ async def announce(client: aiosmtplib.SMTP, email: Email, server: str) -> dict[s
     """
     refused: dict[str, str] = {}
     try:
-        await client.mail(email.sender)
-        for recipient in email.recipients:
-            try:
-                await client.rcpt(recipient)
-            except aiosmtplib.SMTPRecipientRefused as problem:
-                refused[recipient] = reason(problem)
+        async with asyncio.timeout_at(deadline):
+            await client.mail(email.sender)
+            for recipient in email.recipients:
+                try:
+                    await client.rcpt(recipient)
+                except aiosmtplib.SMTPRecipientRefused as problem:
+                    refused[recipient] = reason(problem)
     except aiosmtplib.SMTPSenderRefused as problem:
         raise MailError(
             f"The mail server {server} refused the sender {email.sender} ({reason(problem)})."
@@ -506,7 +515,7 @@ async def announce(client: aiosmtplib.SMTP, email: Email, server: str) -> dict[s
 
 
 async def transmit(
-    client: aiosmtplib.SMTP, email: Email, server: str, accepted: Sequence[str]
+    client: aiosmtplib.SMTP, email: Email, server: str, accepted: Sequence[str], deadline: float
 ) -> None:
     """Send the content.
 
@@ -515,7 +524,8 @@ async def transmit(
         MaybeSentError: The server did not confirm that it took the message.
     """
     try:
-        await client.data(email.content)
+        async with asyncio.timeout_at(deadline):
+            await client.data(email.content)
     except aiosmtplib.SMTPDataError as problem:
         raise MailError(
             f"The mail server {server} refused the message ({reason(problem)})."
@@ -552,7 +562,7 @@ def reason(problem: Exception) -> str:
     if isinstance(problem, aiosmtplib.SMTPResponseException):
         text = f"{problem.code} {problem.message}"
     else:
-        text = str(problem) or type(problem).__name__
+        text = str(problem) or "it took too long"  # a deadline has no words of its own
     return shorten(" ".join(text.split()), 200)
 
 

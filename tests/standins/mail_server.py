@@ -6,6 +6,7 @@ with MailServer() as server:
     server.refused["bob@example.com"] = "550 no such user"
     server.drop_at = "DATA"          # break off the connection at this command
     server.hang_at = "RCPT"          # or take the command and stay silent
+    server.delay = 0.1               # take as long, in seconds, for each command
 
 with MailServer(tls="starttls", login=("user", "password")) as server:
     server.trust                     # where SSL_CERT_FILE must point to
@@ -29,7 +30,7 @@ import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-Stage = Literal["EHLO", "AUTH", "MAIL", "RCPT", "DATA"]
+Stage = Literal["EHLO", "AUTH", "MAIL", "RCPT", "DATA", "QUIT"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class MailServer:
         self.refused_content = ""
         self.drop_at: Stage | None = None
         self.hang_at: Stage | None = None
+        self.delay = 0.0
+        self.farewells = 0
         self._user: str | None = None
 
     @property
@@ -179,7 +182,13 @@ class MailServer:
         await self._fail_at("DATA", server)
         return "250 2.0.0 queued"
 
+    async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+        self.farewells += 1
+        await self._fail_at("QUIT", server)
+        return "221 Bye"
+
     async def _fail_at(self, stage: Stage, server: SMTP) -> None:
+        await asyncio.sleep(self.delay)
         if self.drop_at == stage:
             abort(server)
         if self.hang_at == stage:
