@@ -31,8 +31,10 @@ from terminal import (
     decision,
     err,
     error_of,
+    out,
     say,
     show_reviews,
+    text_of,
 )
 
 if TYPE_CHECKING:  # The SDK takes a second to import: `--help` need not wait for it.
@@ -42,13 +44,9 @@ Decide = Callable[[Json, Json], Json | None]
 """Takes an action request and its review config; returns a decision, or None for "not now"."""
 
 Waiting = dict[str, list[Json]]
-"""Interrupts that wait for a human, by the id of their thread."""
-
 COMMAND = ".venv/bin/python client.py"
 DEFAULT_URL = "http://127.0.0.1:2024"
-NO_SERVER = (
-    "No answer from a LangGraph server ({}). Start one with `make dev`, or name another with --url."
-)
+NO_SERVER = "No answer from a LangGraph server ({}). Run `make dev`, or name one with --url."
 
 
 class OneLineErrors(TyperGroup):
@@ -73,13 +71,15 @@ def explained(error: BaseException) -> str:
     if isinstance(error, ClientError):
         return str(error)
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        return "Stopped. Nothing more was sent; what waits for a human still waits."
+        return str(error) or "Stopped. Nothing more was sent; what waits for a human still waits."
     if isinstance(error, ConflictError):
         return "A run is under way on this thread. Wait until it has ended, then try again."
     if isinstance(error, APIStatusError):
         return f"The server refused this ({error.status_code}): {error.message}"
     if isinstance(error, httpx.TransportError | httpx.InvalidURL):
-        return NO_SERVER.format(error)
+        return NO_SERVER.format(str(error).rstrip("."))
+    if isinstance(error, UnicodeError) or "surrogates not allowed" in str(error):
+        return "This text is not valid UTF-8, so it was not sent. Type or paste it anew."
     return ""
 
 
@@ -99,9 +99,7 @@ def ask(
     agent: Annotated[str, typer.Argument(help="react, human_in_the_loop, subagents, ...")],
     text: Annotated[str, typer.Argument(help="What to ask, in everyday words.")],
     thread: Annotated[str | None, typer.Option(help="Go on in this thread.")] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=2, max=10_000, help="Step budget (recursion_limit).")
-    ] = None,
+    steps: Annotated[int | None, typer.Option(min=2, max=10_000, help="Steps allowed.")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Ask an agent something, and watch the answer come."""
@@ -123,23 +121,16 @@ def review(
     only: Annotated[str | None, typer.Option(help="Only the review with this id.")] = None,
     approve: Annotated[bool, typer.Option("--approve", help="Approve every call.")] = False,
     reject: Annotated[str | None, typer.Option(help="Reject every call, and say why.")] = None,
-    respond: Annotated[
-        str | None, typer.Option(help="Answer in the tools' place; no call runs.")
-    ] = None,
-    edit: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=TEXT or a JSON object: new values. Can be repeated."),
-    ] = None,
+    respond: Annotated[str | None, typer.Option(help="Answer in the tools' place.")] = None,
+    edit: Annotated[list[str] | None, typer.Option(help="NAME=TEXT or a JSON object.")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """List what waits for a human, and answer it.
-
-    Asks for each decision at a terminal; the options answer without questions, for scripts.
-    """
+    """List what waits for a human, and ask for each decision, unless an option gives it."""
     client = connect(url)
     decide = scripted(approve, reject, respond, edit or [])
     waiting = waiting_reviews(client, thread, only)
     for found, reviews in waiting.items():
+        show_asked(client, found)
         show_reviews(found, reviews)
         if decide is None and sys.stdin.isatty():
             answer(client, found, reviews, ask_human, again=True)
@@ -167,30 +158,47 @@ def budget(url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def demo(url: Url = DEFAULT_URL) -> None:
-    """Watch all three agents work, and check what is claimed on the way.
-
-    Looks for emails in OUTBOX_DIR, which is "outbox" unless it is set, as for the server.
-    """
+    """Watch all three agents work, and check it. OUTBOX_DIR must be the server's (outbox)."""
     from walkthrough import show_all
 
-    show_all(connect(url), Path(os.environ.get("OUTBOX_DIR") or "outbox"))
+    try:
+        show_all(connect(url), Path(os.environ.get("OUTBOX_DIR") or "outbox"))
+    except KeyboardInterrupt:  # no hint how to go on: the demo's server goes away with it
+        raise ClientError("The demo was stopped.") from None
+
+
+def show_asked(client: "Client", thread: str) -> None:
+    """Show which agent works on a thread, and what the user asked it last."""
+    out.print()
+    state: Any = client.threads.get_state(thread)
+    messages = state["values"].get("messages") or []
+    asked = ["", *(text_of(message) for message in messages if message["type"] == "human")]
+    say(f"{state['metadata'].get('graph_id')} was asked", asked[-1])
 
 
 def show_how_to_answer(thread: str, url: str) -> None:
     at = "" if url == os.environ.get("LANGGRAPH_URL", DEFAULT_URL) else f" --url {url}"
-    say("\nanswer it", f"{COMMAND} review {thread}{at}")
-    say("in a script", 'add --approve or --edit NAME=TEXT or --reject "why" or --respond "text"')
+    out.print()
+    say("answer it", f"\n  {COMMAND} review {thread}{at}")
+    say("without questions", "--approve, --edit NAME=TEXT, --reject WHY or --respond TEXT")
 
 
 # Talking to the server
 
 
 def connect(url: str) -> "Client":
+    """Return the SDK's client, once a LangGraph server has answered at `url`."""
     import httpx
     from langgraph_sdk import get_sync_client
 
-    httpx.get(f"{url}/ok", timeout=10)  # the SDK alone would try for eight seconds
-    return get_sync_client(url=url)
+    # Asked apart, as the SDK would try for eight seconds. Given a transport, both use no proxy.
+    with httpx.Client(transport=httpx.HTTPTransport(), timeout=10) as probe:
+        if '"ok":true' not in "".join(probe.get(f"{url}/ok").text.split()):
+            raise ClientError(NO_SERVER.format(f"something else answers at {url}"))
+    client = get_sync_client(url=url)
+    # Not told where to reconnect, it says at once that a stream broke, and not after a minute.
+    client.http.client.event_hooks = {"response": [lambda got: got.headers.pop("location", None)]}
+    return client
 
 
 def check_agent(client: "Client", agent: str) -> None:
@@ -214,9 +222,8 @@ def find_thread(client: "Client", thread: str) -> Json:
 
 def ask_in(client: "Client", thread: str, agent: str, text: str, steps: int | None = None) -> None:
     """Send the user's words, and show the agent at work until it answers or pauses."""
-    config = {"recursion_limit": steps} if steps else None
-    run: Json = {"input": user_says(text), "config": config, "on_disconnect": "cancel"}
-    watch(client, thread, agent, Transcript(agent), **run)
+    run: Json = {"input": user_says(text), "config": {"recursion_limit": steps} if steps else None}
+    watch(client, thread, agent, Transcript(agent), on_disconnect="cancel", **run)
 
 
 def user_says(text: str) -> Json:
@@ -224,32 +231,30 @@ def user_says(text: str) -> Json:
 
 
 def watch(client: "Client", thread: str, agent: str, transcript: Transcript, **run: Any) -> None:
-    """Start a run and show what it does as it comes.
-
-    `agent` is a graph's name or an assistant's id; `run` are options of `client.runs.stream`:
-    `input` or `command`, and `on_disconnect`, which says what becomes of the run after Ctrl-C.
+    """Start a run, with these options of `client.runs.stream`, and show what it does as it comes.
 
     Raises:
-        ClientError: the run failed, or the user stopped watching.
+        ClientError: the run failed, or the connection did.
+        KeyboardInterrupt: the user stopped watching; the text says how to go on.
     """
+    import httpx
+
+    go_on = f'{COMMAND} ask {transcript.agents[""]} "..." --thread {thread}'
+    modes: Any = ["messages-tuple", "updates", "tasks"]
+    run |= {"stream_mode": modes, "stream_subgraphs": True, "multitask_strategy": "reject"}
     try:
-        for part in client.runs.stream(
-            thread,
-            agent,
-            stream_mode=["messages-tuple", "updates", "tasks"],
-            stream_subgraphs=True,
-            stream_resumable=True,  # the SDK reconnects, and misses nothing
-            multitask_strategy="reject",
-            **run,
-        ):
+        for part in client.runs.stream(thread, agent, **run):
             if part.event.startswith("error"):
-                reason = f"{part.data.get('error')}: {part.data.get('message')}"
-                raise ClientError(f"The run failed: {reason}. Ask again with --thread {thread}")
+                reason = f"{part.data.get('error')}: {part.data.get('message')}".rstrip(".")
+                raise ClientError(f"The run failed: {reason}. Ask again: {go_on}")
             transcript.show(part.event, part.data)
+        client.threads.get(thread)  # fails if the stream ended because the server shuts down
+    except httpx.TransportError as error:
+        broken = f"The connection broke off ({str(error).rstrip('.')}). Ask again: {go_on}"
+        raise ClientError(f"{broken} or see what waits: {COMMAND} review {thread}") from None
     except KeyboardInterrupt:
         run_now = "stops too" if run["on_disconnect"] == "cancel" else "goes on at the server"
-        go_on = f'{COMMAND} ask {agent} "..." --thread {thread}'
-        raise ClientError(f"Stopped watching; the run {run_now}. Go on: {go_on}") from None
+        raise KeyboardInterrupt(f"Stopped watching; the run {run_now}. Go on: {go_on}") from None
     finally:
         transcript.end_line()
 
@@ -271,30 +276,21 @@ def pending(client: "Client", thread: str) -> list[Json]:
 def waiting_reviews(client: "Client", thread: str | None, only: str | None) -> Waiting:
     """Return the reviews that wait, by thread: of one thread and with one id, if these are given.
 
-    A thread's status only tells where to look: a cancelled thread reads "interrupted" with
-    nothing pending. The state always tells.
+    A thread's status only tells where to look: a cancelled one reads "interrupted" too.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     ids = [find_thread(client, thread)["thread_id"]] if thread else threads_to_look_at(client)
-    with ThreadPoolExecutor(8) as pool:
-        found = zip(ids, pool.map(lambda id: pending(client, id), ids), strict=True)
-        chosen = {id: [r for r in reviews if only in (None, r["id"])] for id, reviews in found}
+    found = {id: pending(client, id) for id in ids}
+    chosen = {id: [r for r in found[id] if only in (None, r["id"])] for id in ids}
     return {id: reviews for id, reviews in chosen.items() if reviews}
 
 
 def threads_to_look_at(client: "Client") -> list[str]:
-    """Return the newest 1,000 threads that read "interrupted", and the 100 that changed last.
-
-    The latter because langgraph-api 0.16.7 leaves a paused thread "idle" if its run was streamed
-    with `stream_subgraphs` and another subagent finished after the pause; nothing else that a
-    search returns tells such a thread from one that is done. Any older one is found by its id.
+    """Return the threads that read "interrupted", up to 1,000, and the 100 that changed last:
+    langgraph-api 0.16.7 may call a paused thread "idle" if it was streamed with its subgraphs.
     """
-    changed = client.threads.search(limit=100, sort_by="updated_at", select=["thread_id"])
-    paused = client.threads.search(
-        status="interrupted", limit=1000, sort_by="created_at", select=["thread_id"]
-    )
-    return list(dict.fromkeys(thread["thread_id"] for thread in [*changed, *paused]))
+    recent = client.threads.search(limit=100, sort_by="updated_at", select=["thread_id"])
+    paused = client.threads.search(limit=1000, status="interrupted", select=["thread_id"])
+    return list(dict.fromkeys(thread["thread_id"] for thread in [*recent, *paused]))
 
 
 # Answering a review
@@ -305,8 +301,7 @@ def answer(
 ) -> None:
     """Decide on reviews of one thread, send all decisions in one resume, show how it goes on.
 
-    `reviews` are interrupts of the thread, as `pending` returns them; `decide` is what the human
-    says to each action; `again` goes on with the reviews that come up after the answer.
+    `reviews` are interrupts as `pending` returns them; with `again` it goes on with later ones.
 
     Raises:
         ClientError: an answer was not taken: it does not fit, or somebody else was faster.
@@ -319,8 +314,8 @@ def answer(
         raise ClientError("This is no review of tool calls, so nothing was sent. Use Studio.")
     before = {review["id"] for review in pending(client, thread)}
     if not before >= resume.keys():
-        raise ClientError("Somebody else answered first, so nothing was sent. See: review THREAD")
-    resume_with(client, thread, reviews, resume)
+        raise ClientError("Somebody else answered first, so nothing was sent.")
+    resume_with(client, thread, resume)
     after = pending(client, thread)
     if resume.keys() & {review["id"] for review in after}:
         raise ClientError("The server did not take the answer: the review still waits.")
@@ -336,32 +331,25 @@ def answer_to(request: Any, decide: Decide) -> Json | None:
     """Return the answer to one interrupt; None if a decision is put off."""
     decisions = []
     for action, config in actions_of(request):
-        made = decide(action, config)
-        if made is None:
+        if (made := decide(action, config)) is None:
             return None
         decisions.append(made)
     return {"decisions": decisions} if decisions else None
 
 
-def resume_with(client: "Client", thread: str, reviews: Sequence[Json], resume: Json) -> None:
+def resume_with(client: "Client", thread: str, resume: Json) -> None:
     """Answer reviews by their ids, and show how the agent goes on."""
     metadata = find_thread(client, thread)["metadata"]
     agent = metadata.get("assistant_id") or metadata["graph_id"]
-    actions = [action for review in reviews for action, _ in actions_of(review["value"])]
-    reviewed = {action["id"]: action["args"] for action in actions if "id" in action}
-    transcript = Transcript(metadata.get("graph_id") or agent, reviewed)
+    transcript = Transcript(metadata.get("graph_id") or agent)
     run: Json = {"command": {"resume": resume}, "config": same_budget(client, thread)}
+    say("the client sends", json.dumps(run["command"], ensure_ascii=False))
     # Each step is saved before the next one starts, so that a crash repeats as little as it can.
-    run |= {"durability": "sync", "on_disconnect": "continue"}
-    say("\nanswer", json.dumps(run["command"], ensure_ascii=False))
-    watch(client, thread, agent, transcript, **run)
+    watch(client, thread, agent, transcript, durability="sync", on_disconnect="continue", **run)
 
 
 def same_budget(client: "Client", thread: str) -> Json | None:
-    """Return the config of a run that goes on with the turn of the thread's last run.
-
-    The server keeps no `recursion_limit` from one run to the next.
-    """
+    """Return the limit of the thread's last run, which the server does not keep for the next."""
     run: Any = next(iter(client.runs.list(thread, limit=1)), {})
     limit = ((run.get("kwargs") or {}).get("config") or {}).get("recursion_limit")
     return {"recursion_limit": limit} if limit else None
@@ -372,8 +360,8 @@ def same_for_all(kind: str, message: str = "", changes: Json | None = None) -> D
 
     def decide(action: Json, config: Json) -> Json:
         if kind not in allowed(config):
-            problem = f"{action['name']} cannot be answered by {kind}, so nothing was sent."
-            raise ClientError(f"{problem} Allowed: {', '.join(allowed(config))}.")
+            decisions = f"{', '.join(allowed(config))}, not {kind}"
+            raise ClientError(f"{action['name']} takes {decisions}. Nothing was sent.")
         return decision(action, kind, message, changes)
 
     return decide
@@ -391,11 +379,7 @@ def scripted(
 
 
 def changes_in(options: Sequence[str]) -> Json:
-    """Read `name=text` pairs and JSON objects.
-
-    >>> changes_in(["subject=Hi = hello", '{"copies": 2}'])
-    {'subject': 'Hi = hello', 'copies': 2}
-    """
+    """Read `name=text` pairs and JSON objects."""
     changes: Json = {}
     for option in options:
         name, equals, text = option.partition("=")

@@ -4,23 +4,20 @@ What models, tools and people wrote is shown as text, never as markup or control
 """
 
 import json
-import os
-import shlex
-import subprocess
+import re
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 Json = dict[str, Any]
 
-KEPT = "\n\t\u200c\u200d"  # the last two join emoji, and letters in some scripts
+JOINERS = "\u200c\u200d"  # they join emoji, and letters in some scripts
 
 # At a terminal lines are wrapped between words; anywhere else each stays whole.
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -31,25 +28,26 @@ class ClientError(Exception):
     """Something that the user can act on. Its message is the one line that they see."""
 
 
-def clean(text: str) -> str:
-    r"""Make control and invisible characters visible; keep line breaks and tabs.
-
-    >>> clean("a\x1b[31m\u202e")
-    'a\\x1b[31m\\u202e'
-    """
+def clean(text: str, kept: str = f"\n\t{JOINERS}") -> str:
+    r"""Make control and invisible characters visible, as `\x1b`; keep line breaks and tabs."""
     return "".join(
         c.encode("unicode_escape").decode()
-        if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and c not in KEPT
+        if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and c not in kept
         else c
         for c in text.replace("\r\n", "\n")
     )
+
+
+def one_line(text: str) -> str:
+    """Make line breaks visible too, so that a tool's name cannot pass for another line."""
+    return clean(text, kept=JOINERS)
 
 
 def say(label: str, text: str, style: str = "", indent: int = 0) -> None:
     margin = " " * indent
     out.print(
         Text.assemble(
-            (f"{margin}{clean(label)}  " if label else margin, "bold cyan"),
+            (f"{margin}{one_line(label)}  " if label else margin, "bold cyan"),
             (clean(text).replace("\n", f"\n{margin}"), style),
         )
     )
@@ -70,14 +68,10 @@ def calls_of(message: Json) -> list[Json]:
 
 
 def written(call: Json) -> str:
-    """Write a tool call as code, on one line.
-
-    >>> written({"name": "get_weather", "args": {"location": "Jakarta"}})
-    'get_weather(location="Jakarta")'
-    """
+    """Write a tool call on one line, as `get_weather(location="Jakarta")`."""
     args = call["args"] if isinstance(call["args"], dict) else {"invalid": call["args"]}
     pairs = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in args.items())
-    return f"{call['name']}({', '.join(pairs)})"
+    return one_line(f"{call['name']}({', '.join(pairs)})")
 
 
 class Transcript:
@@ -88,12 +82,9 @@ class Transcript:
     streamed already, under the same id, and the replacement comes in `updates` only.
     """
 
-    def __init__(self, name: str, reviewed: Json | None = None) -> None:
-        """Take the agent's name, and by id the arguments of calls that a human has just seen."""
+    def __init__(self, name: str) -> None:
         self.agents = {"": name}  # by namespace; a subagent is named by the call it works for
-        self.reviewed = reviewed or {}
-        self.known_calls: dict[tuple[str, str], Any] = {}
-        self.line = ""
+        self.streamed, self.word, self.column = "", "", 0
 
     def show(self, event: str, data: Any) -> None:
         """Show one part of the stream, such as `updates`, or `updates|NAMESPACE` of a subagent."""
@@ -116,41 +107,52 @@ class Transcript:
 
     def write(self, chunk: Json) -> None:
         text = text_of(chunk) if chunk["type"].lower().startswith("ai") else ""
-        if text and not self.line:
-            out.print(Text(f"{clean(self.agents[''])}  ", style="bold cyan"), end="")
-        self.line += text
-        out.print(Text(clean(text)), end="", soft_wrap=True)
+        if text and not self.streamed:
+            label = f"{one_line(self.agents[''])}  "
+            out.print(Text(label, style="bold cyan"), end="")
+            self.column = cell_len(label)
+        self.streamed += text
+        *words, self.word = re.split(r"(?=\s)", self.word + clean(text))
+        for word in filter(None, words):
+            self.write_word(word)
+
+    def write_word(self, word: str) -> None:
+        """Print a word with the space before it, or on a new line if it fits there only."""
+        fits = out.soft_wrap or self.column + cell_len(word) <= out.width
+        word = word if fits or word.startswith("\n") else f"\n{word.lstrip()}"
+        out.print(Text(word), end="", soft_wrap=True)
+        self.column = cell_len(word) + (0 if word.startswith("\n") else self.column)
 
     def end_line(self) -> None:
-        if self.line:
+        if self.streamed:
+            self.write_word(self.word)
             out.print()
-        self.line = ""
+        self.streamed = self.word = ""
 
     def show_message(self, namespace: str, message: Json) -> None:
         agent = self.agents.get(namespace, namespace.rpartition("|")[2].partition(":")[0])
         indent = 2 * len(namespace.split("|")) if namespace else 0
         text, calls = text_of(message), calls_of(message)
         if message["type"] == "tool":
-            failed = message.get("status") == "error"
-            label = f"{message.get('name') or 'tool'} {'failed' if failed else 'returned'}"
-            say(label, text, "red" if failed else "", indent)
+            outcome = outcome_of(message)
+            style = "red" if outcome == "failed" else ""
+            say(f"{message.get('name') or 'tool'} {outcome}", text, style, indent)
         elif message["type"] == "ai":
-            streamed = "" if namespace else self.line
+            streamed = "" if namespace else self.streamed
             self.end_line()
             # A subagent's last text comes again, as its tool's result.
             if text and text != streamed and (calls or not namespace):
                 say(f"{agent} (in place of the above)" if streamed else agent, text, indent=indent)
             for call in calls:
-                self.show_call(agent, namespace, call, indent)
+                say(f"{agent} asks for", written(call), indent=indent)
 
-    def show_call(self, agent: str, namespace: str, call: Json, indent: int) -> None:
-        key = (namespace, call["id"])
-        known = self.known_calls.get(key, self.reviewed.get(call["id"]))
-        self.known_calls[key] = call["args"]
-        if known is None:
-            say(f"{agent} calls", written(call), indent=indent)
-        elif known != call["args"]:
-            say("a human changed it to", written(call), indent=indent)
+
+def outcome_of(result: Json) -> str:
+    """Say what became of a call; our graphs put a human's decision in the result's artifact."""
+    artifact = result.get("artifact")
+    decided = artifact.get("decision") if isinstance(artifact, dict) else None
+    ended = "failed" if result.get("status") == "error" else "returned"
+    return {"reject": "rejected", "respond": "answered by a human"}.get(str(decided), ended)
 
 
 def messages_in(updates: Json) -> Iterator[Json]:
@@ -203,21 +205,24 @@ def show_reviews(thread: str, reviews: Sequence[Json]) -> None:
         if error := error_of(review["value"]):
             say("the last answer was not accepted", error, "red")
         for action, config in actions_of(review["value"]):
-            show_action(action, config)
+            show_action(action, config, error_of(review["value"]))
         if not actions_of(review["value"]):
             say("asks", json.dumps(review["value"], ensure_ascii=False, indent=2))
             say("note", "This is no review of tool calls. Answer it in LangGraph Studio.")
 
 
-def show_action(action: Json, config: Json) -> None:
-    say("wants to call", action["name"], "bold")
-    description = action.get("description") or ""
-    if not all(str(value) in description for value in action["args"].values()):
-        say("", description, indent=2)  # else it says the arguments over again
-    width = max(map(len, action["args"]), default=0) + 2
+def show_action(action: Json, config: Json, error: str = "") -> None:
+    say("wants to call", one_line(action["name"]), "bold")
+    width = max(map(len, map(one_line, action["args"])), default=0) + 2
     for name, value in action["args"].items():
-        say("", f"{name:{width}}" + as_text(value).replace("\n", "\n" + " " * width), indent=2)
-    say("allowed", ", ".join(allowed(config)))
+        text = as_text(value).replace("\n", "\n" + " " * width)
+        say("", f"{one_line(name):{width}}{text}", indent=2)
+    args = (f"{name}: {as_text(value)}" for name, value in action["args"].items())
+    says_no_more = "\n".join([f"The agent asks to run {action['name']} with:", *args])
+    description = (action.get("description") or "").removeprefix(f"{error}\n\n")
+    if description not in ("", says_no_more):  # which is all that graphs/review.py says by itself
+        say("note", description.replace("\n", "\n" + " " * len("note  ")))
+    say("you may", ", ".join(allowed(config)))
 
 
 def as_text(value: Any) -> str:
@@ -226,35 +231,39 @@ def as_text(value: Any) -> str:
 
 def ask_human(action: Json, config: Json) -> Json | None:
     """Ask at the terminal for the decision on one action; None for "later"."""
-    say("\nabout", written(action))
-    choices = [*allowed(config), "later"]
-    kind = ""
-    while kind not in choices:
-        typed = typer.prompt(f"Decide: {', '.join(choices)}?").strip().lower()
-        matches = [choice for choice in choices if typed and choice.startswith(typed)]
-        kind = matches[0] if len(matches) == 1 else typed
+    out.print()
+    say("about", written(action))
+    kind = choose([*allowed(config), "later"])
     if kind == "later":
+        say("", "It goes on waiting, and so does its whole review.")
         return None
     if kind == "edit":
         changes = {name: ask_value(name, old) for name, old in action["args"].items()}
-        return decision(action, kind, changes=changes)
-    question = {"reject": "Why", "respond": "Answer"}.get(kind)
-    return decision(action, kind, typed_line(question) if question else "")
+        edited = decision(action, kind, changes=changes)
+        say("will run", written(edited["edited_action"]))
+        sure = typer.confirm("Is that right?", default=True)
+        return edited if sure else ask_human(action, config)
+    message = typed_line("Why") if kind == "reject" else ""
+    while kind == "respond" and not message.strip():
+        message = typed_line("Your answer, in the tool's place")
+    return decision(action, kind, message)
+
+
+def choose(choices: Sequence[str]) -> str:
+    while True:
+        typed = typed_line(f"Decide ({', '.join(choices)})").strip().lower()
+        matches = [choice for choice in choices if typed and choice.startswith(typed)]
+        if len(matches) == 1:
+            return matches[0]
+        say("", f"Type one of: {', '.join(matches or choices)}. Its first letters are enough.")
 
 
 def ask_value(name: str, old: Any) -> Any:
     """Ask for an argument's new value, with the old one offered."""
-    text = as_text(old)
-    say(name, text)
-    typed = typed_line("  Enter keeps it, ! opens your editor, or type a new value")
-    if typed == "!":
-        typed = in_editor(text)
-    elif not typed:
-        return old
-    if isinstance(old, str):
-        return typed
+    say(name, as_text(old))
+    typed = typed_line("  Enter keeps it, or type a new value")
     try:
-        return json.loads(typed)
+        return old if not typed else typed if isinstance(old, str) else json.loads(typed)
     except ValueError:
         return typed
 
@@ -262,16 +271,3 @@ def ask_value(name: str, old: Any) -> Any:
 def typed_line(question: str) -> str:
     line: str = typer.prompt(question, default="", show_default=False)
     return line
-
-
-def in_editor(text: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "value.txt")
-        path.write_text(text, encoding="utf-8")
-        command = [*shlex.split(os.environ.get("EDITOR") or "vi"), str(path)]
-        try:
-            subprocess.run(command, check=True)  # noqa: S603
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise ClientError(f"The editor failed ({error}). Name one in EDITOR.") from None
-        typed = path.read_text(encoding="utf-8")
-    return typed if text.endswith("\n") else typed.removesuffix("\n")  # editors add it

@@ -10,23 +10,32 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from client import Decide, answer, ask_in, pending, same_for_all, user_says
-from terminal import ClientError, Json, calls_of, out, say, show_reviews
+from client import COMMAND, Decide, answer, ask_in, pending, same_for_all, user_says
+from terminal import ClientError, Json, actions_of, calls_of, out, say, show_reviews
 
 if TYPE_CHECKING:
     from langgraph_sdk.client import SyncLangGraphClient as Client
 
-LIMITS = (6, 7, 25, 100)
+LIMITS = (6, 7, 25, 100, None)
 ENDLESS = "Check the time in UTC again and again and never stop."
 BUDGET_RULE = (
-    "A tool round is two steps, and one step is kept for the answer. A limit above the "
-    "deployment's maximum (MAX_AGENT_STEPS, 25 unless it is set) gives no more than that maximum."
+    "A tool round is two steps: the model asks for tools, and they run. One step is kept for the "
+    "answer, and one LangGraph needs itself: a limit of 6 gives 2 rounds (4 + 1 + 1), and so does "
+    "7. A limit above the server's maximum (MAX_AGENT_STEPS, 25 unless set) gives no more."
 )
 QUESTION = "What is the weather in Jakarta and what time is it in Tokyo?"
 EMAIL = "Email bob@example.com that the meeting moved to 3 pm."
 TASKS = (
     "Find the weather in Jakarta and in Paris, and email bob@example.com that the report is ready."
 )
+CHECKED = """
+All of it was as promised. This was checked on the way:
+- two tools were asked for in one message, and every call got exactly one result
+- endless requests ended with an answer, under every limit, and none got more than the maximum
+- no email went out before a human had decided, nor after a rejection or an answer in its place
+- what landed is what the human approved or edited, word for word
+- the supervisor handed out three tasks at once; two were done while the third waited\
+"""
 
 
 def claim(holds: bool, otherwise: str) -> None:
@@ -37,52 +46,47 @@ def claim(holds: bool, otherwise: str) -> None:
 # The step budget
 
 
-def show_budget(client: "Client") -> None:
-    """Run an endless request under several limits at once; tell how each ended, and check it."""
+def show_budget(client: "Client") -> dict[int | None, list[Json]]:
+    """Run an endless request under several limits at once; show and return what came of each."""
 
-    def run(limit: int) -> list[Json]:
-        values: Any = client.runs.wait(
-            None, "react", input=user_says(ENDLESS), config={"recursion_limit": limit}
-        )
-        messages: list[Json] = values["messages"]
-        return messages
+    def run(limit: int | None) -> Any:
+        config: Any = {"recursion_limit": limit} if limit else None
+        values: Any = client.runs.wait(None, "react", input=user_says(ENDLESS), config=config)
+        return values["messages"]
 
-    say("asked", ENDLESS)
+    say("each run is asked", ENDLESS)
     with ThreadPoolExecutor(len(LIMITS)) as pool:
-        histories = list(pool.map(run, LIMITS))
-    table = Table("recursion_limit", "tool calls", "rounds run", "ended with")
-    for limit, messages in zip(LIMITS, histories, strict=True):
-        rounds = [len(calls) for message in messages if (calls := calls_of(message))]
-        table.add_row(str(limit), str(sum(rounds)), str(len(rounds)), ending(messages[-1]))
-        fits = len(rounds) <= (limit - 2) // 2
-        claim(fits, f"{len(rounds)} tool rounds ran under recursion_limit {limit}.")
+        histories = dict(zip(LIMITS, pool.map(run, LIMITS), strict=True))
+    table = Table("recursion_limit", "tools run", "tool rounds", "how the run ended")
+    for limit, messages in histories.items():
+        ended = "answered: no steps left" if was_closed(messages) else "answered by itself"
+        calls = sum(len(calls_of(message)) for message in messages)
+        table.add_row(str(limit or "none given"), str(calls), str(rounds(messages)), ended)
     out.print(table, soft_wrap=False)
     say("", BUDGET_RULE)
+    return histories
 
 
-def ending(message: Json) -> str:
-    closing = (message.get("response_metadata") or {}).get("stop_reason") == "step_limit"
-    return "a closing answer: no steps left" if closing else "an answer of its own accord"
+def rounds(messages: list[Json]) -> int:
+    return sum(bool(calls_of(message)) for message in messages)
+
+
+def was_closed(messages: list[Json]) -> bool:
+    return (messages[-1].get("response_metadata") or {}).get("stop_reason") == "step_limit"
 
 
 # The demo
 
 
 def show_all(client: "Client", outbox: Path) -> None:
-    """Walk through all three agents; `outbox` is the Maildir that the server writes emails to.
-
-    Raises:
-        ClientError: something was not as it is claimed, or a run failed.
-    """
+    """Walk through all three agents; `outbox` is the Maildir that the server writes emails to."""
     demo_react(client)
-    heading(
-        "2. The step budget",
-        "A model that never stops asking for tools: every run ends in time, with an answer.",
-    )
-    show_budget(client)
+    demo_budget(client)
     demo_review(client, outbox)
     demo_subagents(client, outbox)
-    say("", "\nAll of it was as promised.", "bold green")
+    say("", CHECKED, "green")
+    say("the emails are in", f"{outbox.absolute()} (a Maildir, which most mail programs open)")
+    say("go on with", f'\n  make dev\n  {COMMAND} ask react "What time is it in Tokyo?"')
 
 
 def heading(title: str, why: str) -> None:
@@ -92,91 +96,107 @@ def heading(title: str, why: str) -> None:
 
 
 def demo_react(client: "Client") -> None:
-    heading(
-        "1. ReAct: two tools at once",
-        "The model asks for two tools in one message, and both run at the same time.",
-    )
+    heading("1. ReAct", "The model asks for two tools in one message, and answers from both.")
     thread = client.threads.create()["thread_id"]
     say("you", QUESTION)
     ask_in(client, thread, "react", QUESTION)
-    messages = history(client, thread)
-    claim(most_calls(messages) > 1, "no message asked for two tools.")
-    say("\nthe model was", model_of(messages[-1]))
+    answered = check_parallel(client, thread, 2)[-1].get("response_metadata") or {}
+    say("the model", f"{answered.get('model_name')} (demo: a small program that needs no key)")
+
+
+def demo_budget(client: "Client") -> None:
+    heading("2. The step budget", "A model that never stops asking for tools: each run still ends.")
+    histories = show_budget(client)
+    for limit, messages in histories.items():
+        check_results(messages)
+        claim(was_closed(messages), f"with recursion_limit {limit}, no closing answer came.")
+        fits = 0 < rounds(messages) <= ((limit or 10**6) - 2) // 2
+        claim(fits, f"{rounds(messages)} tool rounds ran under recursion_limit {limit}.")
+    most = min(rounds(histories[None]), (100 - 2) // 2)
+    claim(rounds(histories[100]) == most, f"a limit of 100 did not give {most} tool rounds.")
 
 
 def demo_review(client: "Client", outbox: Path) -> None:
-    heading(
-        "3. Human in the loop: approve, edit, reject, respond",
-        "The agent may write emails, but none goes out before a human has decided.",
-    )
-    for kind, message, changes, mails in (
-        ("approve", "", {}, 1),
-        ("edit", "", {"subject": "Meeting at 3 pm, in room 7"}, 1),
-        ("reject", "Wait until the room is booked.", {}, 0),
-        ("respond", "I told Bob myself, on the phone.", {}, 0),
+    heading("3. Human in the loop", "No email goes out before a human has decided on it.")
+    demo_email(client, "human_in_the_loop", EMAIL, outbox, same_for_all("approve"))
+    say("", "\nThe same request and the same pause, with three other decisions:", "italic")
+    for decide in (
+        same_for_all("edit", changes={"subject": "Meeting at 3 pm, in room 7"}),
+        same_for_all("reject", "Wait until the room is booked."),
+        same_for_all("respond", "I told Bob myself, on the phone."),
     ):
-        say("\nthis time the human will", kind, "bold")
-        decide = same_for_all(kind, message, changes)
-        demo_email(client, "human_in_the_loop", EMAIL, outbox, decide, mails)
+        demo_email(client, "human_in_the_loop", EMAIL, outbox, decide, quiet=True)
 
 
 def demo_subagents(client: "Client", outbox: Path) -> None:
-    heading(
-        "4. Subagents: parallel work, with a review inside",
-        "A supervisor hands out three tasks at once. The email waits for a human; the other two "
-        "are done meanwhile, and are not done again after the answer.",
-    )
-    thread = demo_email(client, "subagents", TASKS, outbox, same_for_all("approve"), 1)
-    claim(most_calls(history(client, thread)) > 1, "the supervisor did not hand out tasks at once.")
+    heading("4. Subagents", "A supervisor hands out three tasks; two are done while one waits.")
+    thread = demo_email(client, "subagents", TASKS, outbox, same_for_all("approve"))
+    check_parallel(client, thread, 3)
 
 
 def demo_email(
-    client: "Client", agent: str, text: str, outbox: Path, decide: Decide, mails: int
+    client: "Client", agent: str, text: str, outbox: Path, decide: Decide, *, quiet: bool = False
 ) -> str:
-    """Ask for an email, answer the review, and check that so many emails went out after it."""
+    """Ask for an email (unseen if `quiet`), answer the review, check it; return the thread."""
     thread = client.threads.create()["thread_id"]
-    before = emails_in(outbox)
-    say("you", text)
-    ask_in(client, thread, agent, text)
+    known = keys_in(outbox)
+    if quiet:
+        client.runs.wait(thread, agent, input=user_says(text))
+    else:
+        say("you", text)
+        ask_in(client, thread, agent, text)
+        show_reviews(thread, pending(client, thread))
     reviews = pending(client, thread)
-    claim(bool(reviews), "the agent did not pause for a review.")
-    claim(emails_in(outbox) == before, "an email went out before the review.")
-    show_reviews(thread, reviews)
+    claim(len(reviews) == 1, "the agent did not pause for one review.")
+    claim(keys_in(outbox) == known, "an email went out before the review.")
+    tasks: Any = client.threads.get_state(thread)["tasks"]
+    claim(sum(not task["result"] for task in tasks) == 1, "something else is not done either.")
+    ((action, config),) = actions_of(reviews[0]["value"])
+    decision = decide(action, config) or {}
+    out.print()
+    say("the human decides to", decision["type"], "bold")
     answer(client, thread, reviews, decide, again=False)
     claim(not pending(client, thread), "the agent waits for another review.")
-    landed = [mail for key, mail in emails_in(outbox).items() if key not in before]
-    say(f"\nlanded in {outbox.name}", "".join(f"\n{mail}" for mail in landed) or "nothing", "green")
-    claim(
-        len(landed) == mails,
-        f"{len(landed)} emails landed in {outbox.absolute()}, not {mails}. Give the demo the "
-        "server's OUTBOX_DIR; a server with SMTP_HOST writes to none.",
-    )
+    landed = [read_email(outbox, key) for key in keys_in(outbox) - known]
+    shown = "".join(f"\n  {name}: {value}" for mail in landed for name, value in mail.items())
+    say(f"landed in {outbox.absolute()}", shown or "nothing", "green")
+    decided = {"approve": [action], "edit": [decision.get("edited_action", {})]}
+    check_landed(landed, decided.get(decision["type"], []))
     return thread
 
 
-def history(client: "Client", thread: str) -> list[Json]:
+def check_landed(landed: list[Json], calls: list[Json]) -> None:
+    hint = "Give the demo the server's OUTBOX_DIR; a server with SMTP_HOST writes to none."
+    claim(len(landed) == len(calls), f"{len(landed)} emails landed, not {len(calls)}. {hint}")
+    for mail, call in zip(landed, calls, strict=True):
+        claim(mail["to"] == "bob@example.com", f"the email went to {mail['to']}.")
+        same = all(text.split() == str(call["args"][name]).split() for name, text in mail.items())
+        claim(same, f"{mail} landed, and the human decided on {call['args']}.")
+
+
+def check_parallel(client: "Client", thread: str, calls: int) -> list[Json]:
+    """Check that one message of a thread has so many tool calls; return all its messages."""
     values: Any = client.threads.get_state(thread)["values"]
     messages: list[Json] = values["messages"]
+    most = max(len(calls_of(message)) for message in messages)
+    claim(most >= calls, f"no message has more than {most} tool calls.")
+    check_results(messages)
     return messages
 
 
-def most_calls(messages: list[Json]) -> int:
-    """Return how many calls the message with the most of them has."""
-    return max(len(calls_of(message)) for message in messages)
+def check_results(messages: list[Json]) -> None:
+    calls = [call["id"] for message in messages for call in calls_of(message)]
+    results = [message["tool_call_id"] for message in messages if message["type"] == "tool"]
+    claim(sorted(calls) == sorted(results), "not every tool call has exactly one result.")
 
 
-def model_of(message: Json) -> str:
-    name = str((message.get("response_metadata") or {}).get("model_name") or "not named")
-    return "the demo model, a small program that needs no key" if name == "demo" else name
+def keys_in(outbox: Path) -> set[str]:
+    return set(mailbox.Maildir(outbox, create=False).keys()) if outbox.is_dir() else set()
 
 
-def emails_in(outbox: Path) -> dict[str, str]:
-    """Return the emails of a Maildir, by key, as a reader sees them."""
-    if not outbox.is_dir():
-        return {}
-    box = mailbox.Maildir(outbox, create=False)
-    mails = {key: message_from_bytes(box.get_bytes(key), policy=default) for key in box.iterkeys()}
-    return {
-        key: f"To: {mail['To']}\nSubject: {mail['Subject']}\n{mail.get_content()}"
-        for key, mail in mails.items()
-    }
+def read_email(outbox: Path, key: str) -> Json:
+    content = mailbox.Maildir(outbox, create=False).get_bytes(key)
+    mail = message_from_bytes(content, policy=default)
+    body = mail.get_body(("plain", "html"))
+    text = body.get_content().strip() if body else ""
+    return {"to": str(mail["To"]), "subject": str(mail["Subject"]), "body": text}

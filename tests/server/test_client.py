@@ -187,8 +187,8 @@ def test_ask_shows_calls_results_answer_and_thread(
     asked: dict[str, Result], sdk: SyncLangGraphClient
 ) -> None:
     result = asked["two tools"]
-    assert 'react calls  get_weather(location="Jakarta")' in result.stdout
-    assert 'react calls  get_current_time(timezone="Asia/Tokyo")' in result.stdout
+    assert 'react asks for  get_weather(location="Jakarta")' in result.stdout
+    assert 'react asks for  get_current_time(timezone="Asia/Tokyo")' in result.stdout
     assert "get_weather returned  Jakarta" in result.stdout
     values: Any = sdk.threads.get_state(thread_in(result))["values"]
     answer = values["messages"][-1]["content"]
@@ -225,14 +225,14 @@ def played(server: DevServer, openai_endpoint: OpenAIEndpoint) -> Played:
 def test_a_call_that_the_budget_dropped_is_not_shown(played: Played) -> None:
     _, result = played["dropped"]
     assert result.exit_code == 0
-    assert "calls" not in result.stdout
+    assert "asks for" not in result.stdout
     assert "Let me look.\nreact (in place of the above)  I ran out of steps" in result.stdout
 
 
 def test_the_budget_holds_for_a_model_that_never_stops(played: Played) -> None:
     _, result = played["stubborn"]
     assert result.exit_code == 0
-    assert result.stdout.count("react calls") == 2
+    assert result.stdout.count("react asks for") == 2
     assert "I ran out of steps" in result.stdout
 
 
@@ -244,7 +244,7 @@ def test_what_a_model_writes_is_no_markup_and_no_control_code(played: Played) ->
 def test_subagents_work_has_their_names(asked: dict[str, Result]) -> None:
     result = asked["subagents"]
     for place in ("Jakarta", "Paris"):
-        assert f'  weather_agent calls  get_weather(location="{place}")\n' in result.stdout
+        assert f'  weather_agent asks for  get_weather(location="{place}")\n' in result.stdout
     assert result.stdout.count("  get_weather returned") == 2
     assert result.stdout.count("weather_agent returned") == 2
 
@@ -284,7 +284,8 @@ def test_a_pause_shows_the_review_and_how_to_answer(asked: dict[str, Result]) ->
     for shown in ("wants to call  send_email", "a@example.com", "b@example.com", "lunch"):
         assert shown in result.stdout
     assert f"python client.py review {thread_in(result)}" in result.stdout
-    assert '--approve or --edit NAME=TEXT or --reject "why" or --respond "text"' in result.stdout
+    assert "--approve, --edit NAME=TEXT, --reject WHY or --respond TEXT" in result.stdout
+    assert len(result.stdout.splitlines()[-1]) < 80
 
 
 def test_review_without_a_terminal_only_lists(
@@ -298,6 +299,8 @@ def test_review_without_a_terminal_only_lists(
     assert listed.exit_code == 0
     for text in (first, second, "list1@example.com", "list2@example.com"):
         assert text in listed.stdout
+    question = "Email list1@example.com that the meeting moved."
+    assert f"human_in_the_loop was asked  {question}\n" in listed.stdout
     assert_one_line(blanket, "name one", "Nothing was sent")
     assert second not in run("review", first).stdout
     assert demo_outbox.to("list1@example.com") == []
@@ -324,7 +327,8 @@ def test_options_answer_a_review(
     mails = demo_outbox.to(f"{name}@example.com")
     assert len(mails) == sent
     assert all("In room 7." in mail for mail in mails)
-    assert ("a human changed it to  send_email" in result.stdout) == sent
+    assert ("send_email returned" in result.stdout) == sent
+    assert ("send_email answered by a human" in result.stdout) != sent
     assert "In room 7." in result.stdout
     assert "Nothing waits" in run("review", waiting[name]).stdout
 
@@ -400,6 +404,7 @@ def test_two_actions_of_one_review(played: Played, run_scripted: Client, outbox:
     result = run_scripted("review", thread_in(asked), "--reject", "Neither.")
     assert result.exit_code == 0
     assert result.stdout.count('"type": "reject"') == 2
+    assert result.stdout.count("send_email rejected  Not executed") == 2
     assert outbox.to("pair1@example.com") + outbox.to("pair2@example.com") == []
 
 
@@ -515,35 +520,33 @@ def test_a_human_decides(
     asked: dict[str, Result],
     waiting: dict[str, str],
     demo_outbox: Outbox,
-    tmp_path: Path,
 ) -> None:
-    """One call is approved, one edited: Enter keeps a value, an editor takes several lines.
+    """One call is approved, one edited: Enter keeps a value.
 
     Beside it, Ctrl-C at a question ends the client with one line, and sends nothing.
     """
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nprintf "Dear Bob,\\nroom 7.\\n" > "$1"\n')
-    editor.chmod(0o700)
-    screen = terminal("review", thread_in(asked["two emails"]), EDITOR=str(editor))
+    screen = terminal("review", thread_in(asked["two emails"]))
     left = terminal("review", waiting["interrupted"])
 
-    screen.expect("approve, edit, reject, respond, later?")
+    screen.expect("Decide (approve, edit, reject, respond, later): ")
     screen.type("nonsense")
-    screen.expect("later?")
+    screen.expect("later): ")
     screen.type("a")
-    screen.expect("later?")
+    screen.expect("later): ")
     screen.type("edit")
-    for old, typed in (("kept@example.com", ""), ("shines", "New subject"), ("shines", "!")):
+    for old, typed in (("kept@example.com", ""), ("shines", "New subject"), ("shines", "Room 7.")):
         screen.expect(old)
         screen.expect("new value")
         screen.type(typed)
-    left.expect("later?")
+    screen.expect('send_email(to="kept@example.com", subject="New subject", body="Room 7.")')
+    screen.type("y")
+    left.expect("later): ")
     left.interrupt()
 
     assert screen.exit_code() == 0, screen.screen
     assert len(demo_outbox.to("typed@example.com")) == 1
     (mail,) = demo_outbox.to("kept@example.com")
-    assert "Dear Bob,\nroom 7." in mail
+    assert "Room 7." in mail
     assert left.exit_code() != 0
     assert "Error: Stopped." in left.screen
     assert "Traceback" not in left.screen
@@ -568,6 +571,13 @@ def test_an_address_that_is_none(url: str) -> None:
 def test_no_such_thread(run: Client, thread: str) -> None:
     assert_one_line(run("review", thread), "There is no thread", thread)
     assert_one_line(run("ask", "react", "hi", "--thread", thread), "There is no thread", thread)
+
+
+def test_text_that_is_not_utf8(run: Client) -> None:
+    """Such as a file name of another encoding, which Python reads with surrogates in it."""
+    assert_one_line(run("ask", "react", "caf\udce9"), "not valid UTF-8")
+    assert_one_line(run("ask", "caf\udce9", "hi"), "There is no agent")
+    assert_one_line(run("review", "caf\udce9"), "not valid UTF-8")
 
 
 def test_no_such_agent(run: Client) -> None:
@@ -651,13 +661,14 @@ def demo(
 
 
 def assert_budgets(shown: str) -> None:
-    rows = re.findall(r"│ (\d+) +│ (\d+) +│ (\d+) +│ ([^│]+?) +│", shown)
-    closing = "a closing answer: no steps left"
+    rows = re.findall(r"│ ([\w ]+?) +│ (\d+) +│ (\d+) +│ ([^│]+?) +│", shown)
+    closing = "answered: no steps left"
     assert rows == [
         ("6", "2", "2", closing),
         ("7", "2", "2", closing),
         ("25", "11", "11", closing),
         ("100", "11", "11", closing),
+        ("none given", "11", "11", closing),
     ]
 
 
@@ -667,15 +678,25 @@ def test_budget_shows_what_every_limit_allows(asked: dict[str, Result]) -> None:
 
 def test_demo_notices_that_no_tools_were_called(run_scripted: Client) -> None:
     """The endpoint only echoes here."""
-    assert_one_line(run_scripted("demo"), "expected", "two tools")
+    assert_one_line(run_scripted("demo"), "expected", "no message has more than 0 tool calls")
 
 
 def test_demo_keeps_its_promises(demo: "subprocess.Popen[str]") -> None:
     stdout, stderr = demo.communicate(timeout=60)
     assert demo.returncode == 0, stderr
-    assert "All of it was as promised." in stdout
+    for part in (
+        "1. ReAct",
+        "2. The step",
+        "3. Human",
+        "4. Subagents",
+        "All of it was as promised",
+    ):
+        assert part in stdout
     assert_budgets(stdout)
     for decision in ("approve", "edit", "reject", "respond"):
         assert f'"type": "{decision}"' in stdout
-    assert stdout.count("landed in outbox  nothing") == 2
-    assert "Subject: Meeting at 3 pm, in room 7" in stdout
+    landed = re.findall(r"landed in (/\S+outbox)  (nothing)?", stdout)
+    assert [nothing for _, nothing in landed] == ["", "", "nothing", "nothing", ""]
+    assert f"the emails are in  {landed[0][0]} (" in stdout
+    assert "subject: Meeting at 3 pm, in room 7" in stdout
+    assert stdout.endswith('client.py ask react "What time is it in Tokyo?"\n')
