@@ -13,6 +13,7 @@ from blockbuster import blockbuster_ctx
 
 from tests.standins.weather_service import (
     CURRENT,
+    CURRENT_UNITS,
     PLACES,
     Behaviour,
     WeatherService,
@@ -267,16 +268,31 @@ async def test_what_cannot_be_a_place_is_not_asked_for(
 
 def current(**changes: Any) -> Behaviour:
     """A forecast with other values; a value of `...` is left out."""
-    values = {key: value for key, value in (CURRENT | changes).items() if value is not ...}
-    return answer({"current": values, "timezone": "Asia/Jakarta"}, FORECAST)
+    return forecast(current=leave_out(CURRENT | changes))
+
+
+def forecast(**changes: Any) -> Behaviour:
+    usual = {"current": CURRENT, "current_units": CURRENT_UNITS, "timezone": "Asia/Jakarta"}
+    return answer(leave_out(usual | changes), FORECAST)
+
+
+def units(**changes: Any) -> Behaviour:
+    return forecast(current_units=leave_out(CURRENT_UNITS | changes))
+
+
+def leave_out(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not ...}
 
 
 def geocoded(**changes: Any) -> Behaviour:
-    values = {key: value for key, value in (JAKARTA | changes).items() if value is not ...}
-    return answer({"results": [values]}, SEARCH)
+    return answer({"results": [leave_out(JAKARTA | changes)]}, SEARCH)
 
 
 NO_UNDERSTANDING = "could not be understood"
+NO_TIMES = (
+    *("yesterday", "", "2026-13-07T14:15", "2026-02-30T14:15", "2026-01-07T24:15"),
+    *("2026-01-07T14:15Z", "2026-01-07T14:15+07:00", "2026-01-07", "1767770100", 1767770100),
+)
 
 
 @pytest.mark.parametrize(
@@ -309,9 +325,16 @@ NO_UNDERSTANDING = "could not be understood"
         (answer_body(b"\xff\xfe{}", SEARCH), NO_UNDERSTANDING),
         (answer_body(b"[" * 100_000, SEARCH), NO_UNDERSTANDING),
         (answer({}, FORECAST), NO_UNDERSTANDING),
-        (answer({"current": None, "timezone": "UTC"}, FORECAST), NO_UNDERSTANDING),
-        (answer({"current": [CURRENT], "timezone": "UTC"}, FORECAST), NO_UNDERSTANDING),
-        (answer({"current": CURRENT}, FORECAST), NO_UNDERSTANDING),
+        (forecast(current=None), NO_UNDERSTANDING),
+        (forecast(current=[CURRENT]), NO_UNDERSTANDING),
+        (forecast(timezone=...), NO_UNDERSTANDING),
+        (forecast(timezone=""), NO_UNDERSTANDING),
+        (forecast(timezone=" \x00"), NO_UNDERSTANDING),
+        (forecast(current_units=...), NO_UNDERSTANDING),
+        (units(temperature_2m="°F"), NO_UNDERSTANDING),
+        (units(apparent_temperature="°F"), NO_UNDERSTANDING),
+        (units(wind_speed_10m="mp/h"), NO_UNDERSTANDING),
+        (units(wind_speed_10m=...), NO_UNDERSTANDING),
         (answer_body(b"soon", FORECAST), NO_UNDERSTANDING),
         (answer_body(b'{"current": {"temperature_2m": NaN}}', FORECAST), NO_UNDERSTANDING),
         *((current(**{field: ...}), NO_UNDERSTANDING) for field in CURRENT if field != "interval"),
@@ -321,7 +344,8 @@ NO_UNDERSTANDING = "could not be understood"
         (current(temperature_2m=9999), NO_UNDERSTANDING),
         (current(wind_speed_10m=-1), NO_UNDERSTANDING),
         (current(weather_code=61.5), NO_UNDERSTANDING),
-        (current(time="yesterday"), NO_UNDERSTANDING),
+        *((current(time=time), NO_UNDERSTANDING) for time in NO_TIMES),
+        (geocoded(name="\x1b\u202e"), NO_UNDERSTANDING),
     ],
 )
 async def test_a_service_that_misbehaves(
@@ -330,6 +354,29 @@ async def test_a_service_that_misbehaves(
     """Case 53."""
     service.misbehave = behaviour
     assert why in await ask_in_vain()
+
+
+@pytest.mark.parametrize("field", ["name", "country", "admin1"])
+async def test_no_control_character_of_the_service_reaches_the_answer(
+    service: WeatherService, field: str
+) -> None:
+    service.misbehave = geocoded(**{field: "Ja\x1b[31m\nkar\u202eta\u2028\x9b"})
+    text = await ask("Jakarta")
+    assert "Ja [31m kar ta" in text
+    assert text.isprintable()
+
+
+async def test_no_control_character_reaches_a_choice(service: WeatherService) -> None:
+    twins = [{**JAKARTA, "population": 1, "country": f"\x1b[{n}m\n"} for n in range(2)]
+    service.misbehave = answer({"results": twins}, SEARCH)
+    text = await ask_in_vain()
+    assert "Several places" in text
+    assert text.isprintable()
+
+
+async def test_no_control_character_of_the_zone(service: WeatherService) -> None:
+    service.misbehave = forecast(timezone="Asia/\x1bJakarta\r")
+    assert "(Asia/ Jakarta)" in await ask("Jakarta")
 
 
 @pytest.mark.parametrize("missing", ["country", "admin1", "admin2", "population", "feature_code"])
@@ -422,6 +469,30 @@ async def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in URL_VARIABLES:
         monkeypatch.delenv(variable)
     assert "Temporary failure in name resolution" in await ask_in_vain()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "why"),
+    [
+        ("socks5://user:s3cret@127.0.0.1:1", "socksio"),
+        ("gopher://user:s3cret@127.0.0.1:1", "scheme"),
+        ("http://user:s3cret@127.0.0.1:port", "port"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, why: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    text = await ask_in_vain()
+    assert "proxy" in text
+    assert why in text
+    assert "s3cret" not in text
+
+
+async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    http_client.ssl_context.cache_clear()
+    assert "certificates" in await ask_in_vain()
 
 
 async def test_many_at_once(service: WeatherService) -> None:

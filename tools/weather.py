@@ -9,11 +9,12 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from datetime import datetime
+from typing import Annotated, Literal, TypeVar
 
 import httpx
 from langchain_core.tools import tool
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from tools.http_client import http_client
 
@@ -72,14 +73,32 @@ class Answer(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
+def printable(text: str) -> str:
+    """Put a space for what cannot be printed, so that a service steers no terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def read_time(text: str) -> str:
+    """Write "2026-01-07T14:15" as "2026-01-07 14:15".
+
+    Raises:
+        ValueError: It is no such time.
+    """
+    return f"{datetime.strptime(text, '%Y-%m-%dT%H:%M'):%Y-%m-%d %H:%M}"
+
+
+Text = Annotated[str, AfterValidator(printable)]
+Name = Annotated[Text, Field(min_length=1)]
+
+
 class Place(Answer):
-    name: str = Field(min_length=1)
+    name: Name
     latitude: float = Field(ge=-90, le=90)
     longitude: float = Field(ge=-180, le=180)
-    country: str | None = None
-    country_code: str | None = None
-    admin1: str | None = None
-    admin2: str | None = None
+    country: Text | None = None
+    country_code: Text | None = None
+    admin1: Text | None = None
+    admin2: Text | None = None
     feature_code: str | None = None
     population: int | None = None
 
@@ -94,16 +113,23 @@ Celsius = Annotated[float, Field(ge=-100, le=100)]
 
 
 class Weather(Answer):
-    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d$")
+    time: Annotated[str, AfterValidator(read_time)]
     temperature_2m: Celsius
     apparent_temperature: Celsius
     wind_speed_10m: float = Field(ge=0, le=500)
     weather_code: int
 
 
+class Units(Answer):
+    temperature_2m: Literal["°C"]
+    apparent_temperature: Literal["°C"]
+    wind_speed_10m: Literal["km/h"]
+
+
 class Forecast(Answer):
     current: Weather
-    timezone: str
+    current_units: Units
+    timezone: Name
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -176,7 +202,7 @@ def describe(place: Place, forecast: Forecast) -> str:
     return (
         f"{label(place)}: {now.temperature_2m:.1f} °C, feels like "
         f"{now.apparent_temperature:.1f} °C, wind {now.wind_speed_10m:.1f} km/h, {conditions}. "
-        f"Observed at {now.time.replace('T', ' ')} local time ({forecast.timezone}). "
+        f"Observed at {now.time} local time ({forecast.timezone}). "
         f"Source: Open-Meteo.com."
     )
 
@@ -347,8 +373,15 @@ async def get(url: str, query: dict[str, str]) -> httpx.Response:
 
 async def get_once(url: str, query: dict[str, str]) -> httpx.Response:
     try:
+        client = http_client()
+    except (httpx.InvalidURL, ImportError, OSError, ValueError) as problem:
+        raise NoWeatherError(
+            "The weather service cannot be asked: the proxy or the certificates that the "
+            f"environment names cannot be used ({problem})."
+        ) from problem
+    try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            return await http_client().get(url, params=query)
+            return await client.get(url, params=query)
     except (TimeoutError, httpx.TimeoutException, httpx.ReadError, httpx.RemoteProtocolError):
         raise
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as problem:
