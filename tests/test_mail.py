@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import importlib.util
 import logging
 import mailbox
 import os
@@ -14,6 +15,7 @@ from email.parser import BytesParser
 from email.policy import default
 from email.utils import getaddresses
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -26,7 +28,6 @@ from tools.journal import Journal
 from tools.mail import (
     Mailbox,
     MailError,
-    SettingsError,
     compose,
     parse_recipients,
     read_settings,
@@ -646,8 +647,50 @@ async def test_a_bad_setting_is_named(
     monkeypatch: pytest.MonkeyPatch, outbox: Path, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    assert variable in await send_in_vain()
+    assert f"{variable} is {value[:75]!r}"[:60] in await send_in_vain()
     assert not stored(outbox)
+
+
+ALL_SETTINGS = {
+    "SMTP_HOST": "127.0.0.1",
+    "SMTP_PORT": "2525",
+    "SMTP_TLS": "tls",
+    "SMTP_USERNAME": "user",
+    "SMTP_PASSWORD": "s3cret",
+    "SMTP_FROM": "Agent <agent@localhost>",
+    "OUTBOX_DIR": "outbox",
+}
+
+
+def load_again() -> ModuleType:
+    """Run `tools/mail.py` as a server does when it starts, under another name."""
+    spec = importlib.util.spec_from_file_location("mail_again", mail.__file__)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("SMTP_PORT", "abc"), ("SMTP_TLS", "maybe"), ("SMTP_FROM", "nobody")]
+)
+def test_a_bad_setting_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """Else it would show when a human has approved the first email."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValueError, match=rf"^{variable} is '{value}'\. Set it to "):
+        load_again()
+
+
+@pytest.mark.parametrize("missing", ALL_SETTINGS)
+def test_a_missing_setting_never_does(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for variable, value in ALL_SETTINGS.items():
+        monkeypatch.setenv(variable, "" if variable == missing else value)
+    assert load_again().SMTP_SECONDS
+    monkeypatch.delenv(missing)
+    assert load_again().SMTP_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -671,9 +714,11 @@ def test_whom_it_is_from(environment: dict[str, str], sender: Mailbox) -> None:
     assert read_settings(environment).sender == sender
 
 
-def test_a_user_name_needs_a_password() -> None:
-    with pytest.raises(SettingsError, match="SMTP_PASSWORD"):
-        read_settings({"SMTP_USERNAME": "user"})
+async def test_a_user_name_needs_a_password(
+    server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMTP_USERNAME", "user")
+    assert "SMTP_PASSWORD must be set too" in await send_in_vain()
 
 
 def test_the_password_is_not_shown() -> None:

@@ -60,8 +60,8 @@ class MaybeSentError(Exception):
     """The email may have gone out, or not. The message says why that is not known."""
 
 
-class SettingsError(MailError):
-    """An environment variable has a value that cannot be used."""
+class SettingsError(MailError, ValueError):
+    """An environment variable has a value that cannot be used. It stops the server's start."""
 
 
 @dataclass(frozen=True)
@@ -166,16 +166,16 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
     tls = read("SMTP_TLS", "starttls").lower()
     if tls not in DEFAULT_PORTS:
-        raise SettingsError("SMTP_TLS must be one of none, starttls and tls.")
-    username, password = read("SMTP_USERNAME"), environment.get("SMTP_PASSWORD", "")
-    if username and not password:
-        raise SettingsError("SMTP_USERNAME is set, so SMTP_PASSWORD must be set too.")
+        raise SettingsError(
+            f"SMTP_TLS is {shorten(repr(tls), 80)}. Set it to none, starttls or tls."
+        )
+    username = read("SMTP_USERNAME")
     return Settings(
         host=read("SMTP_HOST"),
         port=read_port(read("SMTP_PORT", str(DEFAULT_PORTS[tls]))),
         tls=tls,
         username=username,
-        password=password,
+        password=environment.get("SMTP_PASSWORD", ""),
         sender=read_sender(read("SMTP_FROM"), username),
         outbox=read("OUTBOX_DIR", "outbox"),
     )
@@ -183,7 +183,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 def read_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 65536):
-        raise SettingsError("SMTP_PORT must be a number from 1 to 65535.")
+        raise SettingsError(
+            f"SMTP_PORT is {shorten(repr(text), 80)}. Set it to a number from 1 to 65535."
+        )
     return int(text)
 
 
@@ -193,7 +195,10 @@ def read_sender(sender: str, username: str) -> Mailbox:
         return Mailbox("", username if SENDER_ADDRESS.fullmatch(username) else DEFAULT_SENDER)
     name, address = split_name(sender)
     if NO_TEXT.search(sender) or not SENDER_ADDRESS.fullmatch(address):
-        raise SettingsError('SMTP_FROM must be an address, such as "Agent <agent@example.com>".')
+        raise SettingsError(
+            f"SMTP_FROM is {shorten(repr(sender), 80)}. Set it to an address, such as "
+            '"Agent <agent@example.com>".'
+        )
     return Mailbox(name, address)
 
 
@@ -450,6 +455,8 @@ async def session(
     STARTTLS that is asked for is never given up for plain text. The server's words about a
     login are left out, since they may repeat the password.
     """
+    if settings.username and not settings.password:
+        raise MailError("SMTP_USERNAME is set, so SMTP_PASSWORD must be set too.")
     client = aiosmtplib.SMTP(
         hostname=settings.host,
         port=settings.port,
@@ -568,3 +575,7 @@ def reason(problem: Exception) -> str:
 
 def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+# A wrong value is told when the server starts, and not when a human has approved an email.
+read_settings(os.environ)
