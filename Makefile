@@ -1,5 +1,6 @@
 # What a fresh machine needs: Python 3.11 or newer with pip and venv, and make.
 PYTHON ?= python3
+PORT ?= 2024
 BIN := .venv/bin
 
 .PHONY: help setup dev demo test soak lint format lock clean
@@ -12,6 +13,8 @@ setup: .venv/installed  ## Make the virtual environment and install everything
 # Made once, and again when one of the two files changes. The stamp comes last, so that an
 # installation that broke off is started afresh.
 .venv/installed: pyproject.toml requirements.lock
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "There is no $(PYTHON). Name a Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "$(PYTHON) is older than Python 3.11. Name a newer one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	rm -rf .venv
@@ -20,8 +23,8 @@ setup: .venv/installed  ## Make the virtual environment and install everything
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-dev: setup  ## Serve the agents on http://127.0.0.1:2024, ten runs at a time, for Studio and the client
-	$(BIN)/langgraph dev --no-browser --n-jobs-per-worker 10
+dev: setup  ## Serve the agents on PORT (2024), ten runs at a time, for Studio and the client
+	@$(BIN)/python -m scripts.dev_server --port $(PORT)
 
 demo: setup  ## Start a server, watch all three agents work, stop it again
 	$(BIN)/python -m scripts.dev_server -- $(BIN)/python client.py demo

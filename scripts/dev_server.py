@@ -1,15 +1,20 @@
-"""Run something against a LangGraph dev server of its own, and leave nothing behind.
+"""Run a LangGraph dev server: for a command, with nothing left behind, or for a developer.
+
+    python -m scripts.dev_server --port PORT
+
+is `make dev`: it serves the project with its `.env`, until Ctrl-C. And
 
     python -m scripts.dev_server -- COMMAND [ARGUMENT ...]
 
 starts `langgraph dev` on a free port of 127.0.0.1, runs COMMAND with `LANGGRAPH_URL` set to the
 server's address, stops the server again (on Ctrl-C too), and exits with COMMAND's exit code.
 
-The server takes nothing from the developer's `.env`, and none of the agents' variables from the
+This server takes nothing from the developer's `.env`, and none of the agents' variables from the
 shell but those in `KEPT_VARIABLES`: no key is used, no real email is sent, nothing is traced.
 Its saved threads lie in a temporary folder, apart from those of `make dev`.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -18,9 +23,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -56,7 +62,7 @@ class DevServer:
 
 
 class DevServerError(RuntimeError):
-    """The server did not start. The message holds the end of its output."""
+    """The server did not start. The message says why, or holds the end of its output."""
 
 
 @contextmanager
@@ -110,9 +116,7 @@ def langgraph_dev(
         DevServerError: it ended, or did not answer within START_SECONDS.
     """
     port = free_port()
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--config", config.name]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    command += ["--no-browser", "--no-reload", "--n-jobs-per-worker", str(jobs)]
+    command = [*dev_command(port, jobs), "--config", config.name, "--no-reload"]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603
             command,
@@ -129,6 +133,11 @@ def langgraph_dev(
         yield DevServer(url, log)
     finally:
         stop_group(process)
+
+
+def dev_command(port: int, jobs: int = 10) -> list[str]:
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser"]
+    return [*command, "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", str(jobs)]
 
 
 def free_port() -> int:
@@ -150,11 +159,16 @@ def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> N
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise DevServerError(f"The server ended with code {process.returncode}.{tail(log)}")
-            with suppress(httpx.TransportError):
-                if client.get(f"{url}/ok").is_success:
-                    return
+            if is_ready(client, url):
+                return
             time.sleep(0.05)
     raise DevServerError(f"The server did not answer within {START_SECONDS:.0f} s.{tail(log)}")
+
+
+def is_ready(client: httpx.Client, url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return client.get(f"{url}/ok").is_success
+    return False
 
 
 def tail(log: Path) -> str:
@@ -202,6 +216,59 @@ def let_end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def serve(port: int) -> int:
+    """Run `langgraph dev` on the project as a developer wants it, and return its exit code.
+
+    It has the project's `.env`, loads changed code again, and keeps its threads in
+    `.langgraph_api`. It shows warnings and errors only, unless LOG_LEVEL says otherwise: it
+    would report its own saving every 10 seconds.
+
+    Raises:
+        DevServerError: the port cannot be used, or another server keeps its threads there.
+    """
+    url = f"http://127.0.0.1:{port}"
+    with alone(PROJECT / ".langgraph_api") as lock, httpx.Client(trust_env=False) as client:
+        check_port(port)
+        process = subprocess.Popen(  # noqa: S603
+            dev_command(port),
+            cwd=PROJECT,
+            env={"LOG_LEVEL": "WARNING", **os.environ},
+            pass_fds=[lock],  # it holds the lock too, should this process be killed
+        )
+        try:
+            while process.poll() is None and not is_ready(client, url):
+                time.sleep(0.1)
+            if process.returncode is None:
+                print(f"The agents are ready: {url} (Ctrl-C stops them)", flush=True)
+            return process.wait()
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[int]:
+    """Lock a folder of saved threads: of two servers, each would overwrite the other's."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DevServerError(
+                f"Another server keeps its threads in {folder}. Stop it, or use another clone."
+            ) from None
+        yield lock.fileno()
+
+
+def check_port(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError) as problem:
+        raise DevServerError(
+            f"Port {port} cannot be used ({problem}). Name another: make dev PORT=2025"
+        ) from None
+
+
 def exit_in_order(signum: int, _frame: FrameType | None) -> NoReturn:
     """Leave through every `finally`, once: a second Ctrl-C must not cut the cleaning short."""
     ignore = signal.SIG_IGN
@@ -211,14 +278,20 @@ def exit_in_order(signum: int, _frame: FrameType | None) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    command = arguments[1:] if arguments[:1] == ["--"] else arguments
-    if not command:
-        print("usage: python -m scripts.dev_server -- COMMAND [ARGUMENT ...]", file=sys.stderr)
-        return 2
+    run: Callable[[], int]
+    match list(arguments):
+        case ["--", _, *_]:
+            run = partial(run_against_server, arguments[1:])
+        case ["--port", port] if port.isdecimal():
+            run = partial(serve, int(port))
+        case _:
+            usage = "python -m scripts.dev_server -- COMMAND ... | --port PORT (make dev PORT=2024)"
+            print(f"usage: {usage}", file=sys.stderr)
+            return 2
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, exit_in_order)
     try:
-        return run_against_server(command)
+        return run()
     except (DevServerError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

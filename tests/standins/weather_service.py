@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Barrier, BrokenBarrierError, Event, Thread
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -291,6 +291,23 @@ def hang(seconds: float = 30) -> Behaviour:
         handler.server.service.stopping.wait(seconds)
         handler.close_connection = True
         return True
+
+    return behave
+
+
+def wait_for(callers: int, seconds: float = 30) -> Behaviour:
+    """Answer as usual, but nobody before as many have asked; 503 if they do not come."""
+    arrived = Barrier(callers)
+
+    def behave(handler: Handler, path: str) -> bool:
+        if path != "/v1/search":
+            return False
+        try:
+            arrived.wait(seconds)
+        except BrokenBarrierError:
+            handler.send_json(503, {"error": True, "reason": f"not {callers} at once"})
+            return True
+        return False
 
     return behave
 
