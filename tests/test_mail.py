@@ -344,7 +344,7 @@ async def test_a_server_that_does_not_confirm_the_message(
 async def test_a_server_that_is_slow_at_each_command(
     server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of a hundred commands is in time; together they are not."""
+    """A hundred commands, each in time; together they are not, also if the end meets a reply."""
     monkeypatch.setattr(mail, "DELIVERY_SECONDS", 0.3)
     server.delay = 0.05
     to = ", ".join(f"user{number}@example.com" for number in range(100))

@@ -484,7 +484,7 @@ async def test_a_proxy_that_cannot_be_used(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     text = await ask_in_vain()
-    assert "proxy" in text
+    assert "cannot be reached" in text
     assert why in text
     assert "s3cret" not in text
 
@@ -492,7 +492,7 @@ async def test_a_proxy_that_cannot_be_used(
 async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
     http_client.ssl_context.cache_clear()
-    assert "certificates" in await ask_in_vain()
+    assert "cannot be reached" in await ask_in_vain()
 
 
 async def test_many_at_once(service: WeatherService) -> None:

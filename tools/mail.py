@@ -63,6 +63,9 @@ class MaybeSentError(Exception):
 class SettingsError(MailError, ValueError):
     """An environment variable has a value that cannot be used. It stops the server's start."""
 
+    def __init__(self, variable: str, value: str, expected: str) -> None:
+        super().__init__(f"{variable} is {shorten(repr(value), 80)}. Set it to {expected}.")
+
 
 @dataclass(frozen=True)
 class Mailbox:
@@ -166,9 +169,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
     tls = read("SMTP_TLS", "starttls").lower()
     if tls not in DEFAULT_PORTS:
-        raise SettingsError(
-            f"SMTP_TLS is {shorten(repr(tls), 80)}. Set it to none, starttls or tls."
-        )
+        raise SettingsError("SMTP_TLS", tls, "none, starttls or tls")
     username = read("SMTP_USERNAME")
     return Settings(
         host=read("SMTP_HOST"),
@@ -183,9 +184,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 def read_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 65536):
-        raise SettingsError(
-            f"SMTP_PORT is {shorten(repr(text), 80)}. Set it to a number from 1 to 65535."
-        )
+        raise SettingsError("SMTP_PORT", text, "a number from 1 to 65535")
     return int(text)
 
 
@@ -195,10 +194,7 @@ def read_sender(sender: str, username: str) -> Mailbox:
         return Mailbox("", username if SENDER_ADDRESS.fullmatch(username) else DEFAULT_SENDER)
     name, address = split_name(sender)
     if NO_TEXT.search(sender) or not SENDER_ADDRESS.fullmatch(address):
-        raise SettingsError(
-            f"SMTP_FROM is {shorten(repr(sender), 80)}. Set it to an address, such as "
-            '"Agent <agent@example.com>".'
-        )
+        raise SettingsError("SMTP_FROM", sender, 'an address, such as "Bot <bot@example.com>"')
     return Mailbox(name, address)
 
 
@@ -505,11 +501,13 @@ async def announce(
     try:
         async with asyncio.timeout_at(deadline):
             await client.mail(email.sender)
-            for recipient in email.recipients:
-                try:
+        for recipient in email.recipients:
+            try:
+                # For each: Python 3.11's `wait_for` loses a cancellation that meets a reply.
+                async with asyncio.timeout_at(deadline):
                     await client.rcpt(recipient)
-                except aiosmtplib.SMTPRecipientRefused as problem:
-                    refused[recipient] = reason(problem)
+            except aiosmtplib.SMTPRecipientRefused as problem:
+                refused[recipient] = reason(problem)
     except aiosmtplib.SMTPSenderRefused as problem:
         raise MailError(
             f"The mail server {server} refused the sender {email.sender} ({reason(problem)})."

@@ -79,11 +79,7 @@ def printable(text: str) -> str:
 
 
 def read_time(text: str) -> str:
-    """Write "2026-01-07T14:15" as "2026-01-07 14:15".
-
-    Raises:
-        ValueError: It is no such time.
-    """
+    """Write "2026-01-07T14:15" as "2026-01-07 14:15"; a `ValueError` if it is no such time."""
     return f"{datetime.strptime(text, '%Y-%m-%dT%H:%M'):%Y-%m-%d %H:%M}"
 
 
@@ -373,18 +369,12 @@ async def get(url: str, query: dict[str, str]) -> httpx.Response:
 
 async def get_once(url: str, query: dict[str, str]) -> httpx.Response:
     try:
-        client = http_client()
-    except (httpx.InvalidURL, ImportError, OSError, ValueError) as problem:
-        raise NoWeatherError(
-            "The weather service cannot be asked: the proxy or the certificates that the "
-            f"environment names cannot be used ({problem})."
-        ) from problem
-    try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            return await client.get(url, params=query)
+            return await http_client().get(url, params=query)
     except (TimeoutError, httpx.TimeoutException, httpx.ReadError, httpx.RemoteProtocolError):
         raise
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as problem:
+    # No client can be made for a proxy of an unknown kind: ImportError, ValueError.
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as problem:
         raise NoWeatherError(
             f"The weather service cannot be reached ({problem or type(problem).__name__})."
         ) from problem
