@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,7 @@ from tools import mail
 from tools.journal import Entry, Journal, call_key, running_store
 from tools.mail import send_email
 
+PROJECT = Path(__file__).parent.parent
 KEY = "5" * 64
 BEGUN = Entry("To bob.")
 DONE = Entry("To bob.", "It was sent.")
@@ -123,6 +126,43 @@ async def test_of_many_that_begin_at_once_one_may(tmp_path: Path) -> None:
     found = await asyncio.gather(*(journal.begin(KEY, BEGUN) for journal in journals))
     assert found.count(None) == 1
     assert found.count(BEGUN) == 19
+
+
+BEGIN_AT_ONCE = """
+import sys
+from pathlib import Path
+
+from tools.journal import Entry, create
+
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(200):
+    if create(Path(sys.argv[1]) / f"{number}.json", Entry("To bob.")) is None:
+        print(number)
+"""
+
+
+def test_of_processes_that_begin_at_once_one_may(tmp_path: Path) -> None:
+    """Several servers may share an outbox. They race for 200 emails, each the same for all."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BEGIN_AT_ONCE, str(tmp_path)],
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    begun = [process.communicate(timeout=20)[0].split() for process in processes]
+    assert sorted(int(number) for numbers in begun for number in numbers) == list(range(200))
 
 
 @pytest.mark.parametrize("entry", [BEGUN, DONE])

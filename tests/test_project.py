@@ -1,9 +1,12 @@
 """The project's own files: what it asks for, and what must not stand in them."""
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 PROJECT = Path(__file__).parent.parent
 
@@ -30,6 +33,10 @@ def test_the_lock_has_every_dependency() -> None:
     assert names <= locked
 
 
+@pytest.mark.skipif(
+    not (PROJECT / ".git").exists() or shutil.which("git") is None,
+    reason="git says what is ignored: it is not installed, or this copy is no clone",
+)
 def test_what_runs_leave_behind_is_ignored() -> None:
     """Emails and keys must not end up in a commit."""
     for left in (
@@ -41,3 +48,31 @@ def test_what_runs_leave_behind_is_ignored() -> None:
     ):
         ignored = subprocess.run(["git", "check-ignore", "-q", left], cwd=PROJECT, check=False)
         assert ignored.returncode == 0, left
+
+
+def make_setup(tmp_path: Path, python: str) -> "subprocess.CompletedProcess[str]":
+    """Run `make setup` in a folder without an environment."""
+    for file in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(PROJECT / file, tmp_path)
+    command = ["make", "setup", f"PYTHON={python}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert not (tmp_path / ".venv").exists()
+    return done
+
+
+def test_a_python_that_is_not_there(tmp_path: Path) -> None:
+    said = make_setup(tmp_path, "nonesuch").stdout
+    assert said == (
+        "There is no nonesuch. Name a Python 3.11 or newer: make setup PYTHON=python3.12\n"
+    )
+
+
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    old = tmp_path / "old-python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    assert (
+        f"{old} is older than Python 3.11. Name a newer one"
+        in make_setup(tmp_path, str(old)).stdout
+    )

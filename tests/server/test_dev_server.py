@@ -46,6 +46,7 @@ def start(script: str, **env: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -70,7 +71,8 @@ def test_a_command_or_a_port_is_needed(
 
 
 ASK_AND_WAIT = """
-import os, time, httpx
+import os, signal, time, httpx
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 url = os.environ["LANGGRAPH_URL"]
 run = {"assistant_id": "react", "input": {"messages": [{"role": "user", "content": "Hello"}]}}
 print(url, "demo model" in httpx.post(url + "/runs/wait", json=run, timeout=30).text)
@@ -82,7 +84,7 @@ def test_a_key_does_not_get_in_and_ctrl_c_stops_all() -> None:
     process = start(ASK_AND_WAIT, OPENAI_API_KEY="sk-real")
     assert process.stdout is not None
     url, answered_by_demo_model = process.stdout.readline().split()
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=SECONDS)
     assert answered_by_demo_model == "True"
     assert process.returncode == 130

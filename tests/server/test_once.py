@@ -23,7 +23,25 @@ from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import call
 
 POPEN = subprocess.Popen
-SAVE_SECONDS = 20.0  # the server saves every 10 seconds
+SAVE_SECONDS = 20.0
+
+# The server saves every ten seconds: too long for a test.
+SAVES_OFTEN = """
+import contextlib, threading, time
+from langgraph_runtime_inmem import _persistence
+
+from graphs.human_in_the_loop import graph
+
+def save():
+    while True:
+        time.sleep(0.2)
+        for store in list(_persistence._stores.values()):
+            with contextlib.suppress(RuntimeError):  # it has changed meanwhile
+                store().sync()
+
+_persistence.stop_flush_loop()
+threading.Thread(target=save, daemon=True).start()
+"""
 
 
 class Machine:
@@ -35,8 +53,10 @@ class Machine:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def serve(self) -> AbstractContextManager[DevServer]:
+        (self.folder / "saves_often.py").write_text(SAVES_OFTEN, "utf-8")
+        graphs = {"human_in_the_loop": f"{self.folder}/saves_often.py:graph"}
         config = self.folder / "langgraph.json"
-        config.write_text(json.dumps(config_without_env_file(PROJECT)), encoding="utf-8")
+        config.write_text(json.dumps(config_without_env_file(PROJECT) | {"graphs": graphs}))
         log = self.folder / f"server-{len(self.processes)}.log"
         return langgraph_dev(config, self.env, log)
 
@@ -54,7 +74,8 @@ class Machine:
 
     def saved(self) -> list[float]:
         names = (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl")
-        return [(self.folder / ".langgraph_api" / name).stat().st_mtime for name in names]
+        files = [self.folder / ".langgraph_api" / name for name in names]
+        return [file.stat().st_mtime if file.exists() else 0 for file in files]
 
     def started(self, *arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
         self.processes.append(POPEN(*arguments, **options))
@@ -95,13 +116,11 @@ async def test_a_killed_server_does_not_send_again(
         await client.runs.create(thread, "human_in_the_loop", command={"resume": APPROVE})
         await until(lambda: len(mail_server.received) == emails, f"email {emails}")
 
-    with machine.serve() as server:
-        client = get_client(url=server.url)
-        retried, forgotten = [await paused(client, f"{n}@example.com") for n in "ab"]
-
     mail_server.hang_at = "DATA"
     with machine.serve() as server:
         client = get_client(url=server.url)
+        to = ("a@example.com", "b@example.com")
+        retried, forgotten = await asyncio.gather(*(paused(client, one) for one in to))
         await approve(client, retried, 1)
         await machine.save()
         await approve(client, forgotten, 2)
