@@ -1,5 +1,6 @@
 """What the tests of the graphs share: small tools, and short ways to run an agent."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from graphs import human_in_the_loop, subagents
+from graphs import react as react_module
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel
 from graphs.nodes import Agent
@@ -16,6 +19,13 @@ from graphs.react import build_react_agent
 from graphs.review import InterruptOn
 
 PROMPT = "You are a test."
+
+ROUND_STEPS = {
+    "react": react_module.STEPS_PER_TOOL_ROUND,
+    "human_in_the_loop": human_in_the_loop.STEPS_PER_TOOL_ROUND,
+    "subagents": subagents.STEPS_PER_TOOL_ROUND,
+}
+"""The steps of a round, by agent: who puts a node into one changes the agent's own file only."""
 
 
 class Recorder:
@@ -96,3 +106,8 @@ def results(messages: Sequence[AnyMessage]) -> list[ToolMessage]:
 def rounds(messages: Sequence[AnyMessage]) -> int:
     """How many messages ask for tools."""
     return sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
+
+
+def rounds_within(limit: int, agent: str) -> int:
+    """How many rounds fit: each leaves the model a step to answer with, and LangGraph one more."""
+    return math.ceil((limit - 1) / ROUND_STEPS[agent]) - 1

@@ -30,7 +30,17 @@ from graphs.nodes import (
 )
 from graphs.state import AgentState
 from graphs.subagents import SubagentSpec, build_supervisor_agent
-from tests.agents import PROMPT, Recorder, ask, react, resume, reviewed, rounds, thread
+from tests.agents import (
+    PROMPT,
+    Recorder,
+    ask,
+    react,
+    resume,
+    reviewed,
+    rounds,
+    rounds_within,
+    thread,
+)
 from tests.standins.scripted_model import ModelCall, ScriptedModel, always_tool, call, calls
 
 ROUND: list[AnyMessage] = [
@@ -87,6 +97,31 @@ def test_a_round_starts_only_if_the_answer_after_it_still_has_a_step(
     assert is_spent(steps, per_round) is spent
 
 
+@pytest.mark.parametrize(
+    ("limit", "per_round", "seen"),
+    [(6, 2, [5, 3, 1]), (7, 2, [6, 4, 2])],
+)
+def test_what_llm_call_sees(limit: int, per_round: int, seen: list[int]) -> None:
+    """Two rounds, then the closing answer."""
+    left = [
+        steps_left([HumanMessage("a"), *ROUND * n], limit - 1 - per_round * n, limit, 25, per_round)
+        for n in range(3)
+    ]
+    assert left == seen
+    assert [is_spent(steps, per_round) for steps in left] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("limit", "per_round", "rounds"), [(25, 2, 11), (25, 3, 7), (15, 2, 6), (2, 2, 0), (2, 3, 0)]
+)
+def test_how_many_rounds_a_turn_has(limit: int, per_round: int, rounds: int) -> None:
+    left = [
+        steps_left([HumanMessage("a"), *ROUND * n], limit - 1 - per_round * n, limit, 25, per_round)
+        for n in range(limit)
+    ]
+    assert [is_spent(steps, per_round) for steps in left].index(True) == rounds
+
+
 def cycle_length(agent: Agent) -> int:
     """The most steps from one llm_call to the next, read off the compiled graph."""
     ways = defaultdict(set)
@@ -130,7 +165,7 @@ def test_a_node_more_in_the_round_would_be_noticed(detour: bool) -> None:
     builder.add_conditional_edges("llm_call", lambda _: "log", targets)
     builder.add_edge("log", "tool_node")
     builder.add_edge("tool_node", "llm_call")
-    assert cycle_length(builder.compile()) == react_module.STEPS_PER_TOOL_ROUND + 1
+    assert cycle_length(builder.compile()) == 3
 
 
 @pytest.mark.parametrize("limit", range(3, 9))
@@ -151,7 +186,7 @@ async def test_steps_that_other_nodes_took_are_counted(limit: int) -> None:
     assert rounds(messages) == math.ceil((limit - 2) / 2) - 1
 
 
-AGENTS = {"react": (react, 2), "human_in_the_loop": (reviewed, 3)}
+AGENTS = {"react": react, "human_in_the_loop": reviewed}
 
 
 @pytest.mark.parametrize("limit", range(2, 61))
@@ -162,10 +197,9 @@ async def test_every_limit_ends_with_an_answer(
 ) -> None:
     """Case 1, 2: no limit ends in GraphRecursionError, and each turn has the whole budget."""
     monkeypatch.setattr(nodes, "MAX_AGENT_STEPS", maximum)
-    build, per_round = AGENTS[kind]
     model = ScriptedModel(script=always_tool("work", {"text": "x"}, obeys=obeys))
-    agent = build(model, [Recorder().tool("work")])
-    expected = math.ceil((min(limit, maximum) - 1) / per_round) - 1
+    agent = AGENTS[kind](model, [Recorder().tool("work")])
+    expected = rounds_within(min(limit, maximum), kind)
     before = 0
     for turn in ("one", "two"):
         messages = await ask(agent, turn, thread(limit=limit))
@@ -179,17 +213,15 @@ async def test_every_limit_ends_with_an_answer(
     assert "No steps are left" in model.calls[-1].messages[0].text
 
 
-@pytest.mark.parametrize(("kind", "rounds_in_25"), [("react", 11), ("human_in_the_loop", 7)])
+@pytest.mark.parametrize("kind", AGENTS)
 @pytest.mark.parametrize("limit", [None, 25, 26, 100, 10_011])
 async def test_asking_for_more_than_the_maximum_does_not_give_more(
-    kind: str, rounds_in_25: int, limit: int | None
+    kind: str, limit: int | None
 ) -> None:
     model = ScriptedModel(script=always_tool("work", {"text": "x"}))
-    messages = await ask(
-        AGENTS[kind][0](model, [Recorder().tool("work")]), "go", thread(limit=limit)
-    )
-    assert rounds(messages) == rounds_in_25
-    assert len(model.calls) == rounds_in_25 + 1
+    messages = await ask(AGENTS[kind](model, [Recorder().tool("work")]), "go", thread(limit=limit))
+    assert rounds(messages) == rounds_within(25, kind)
+    assert len(model.calls) == rounds_within(25, kind) + 1
 
 
 async def test_configurable_recursion_limit_means_nothing() -> None:
@@ -198,7 +230,7 @@ async def test_configurable_recursion_limit_means_nothing() -> None:
     agent = react(model, [Recorder().tool("work")])
     config = thread()
     config["configurable"]["recursion_limit"] = 7
-    assert rounds(await ask(agent, "go", config)) == 11
+    assert rounds(await ask(agent, "go", config)) == rounds_within(25, "react")
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -226,7 +258,7 @@ async def test_the_budget_holds_across_resumes(limit: int | None) -> None:
     while (await agent.aget_state(thread())).next:
         await resume(agent, {"decisions": [{"type": "approve"}]}, thread(limit=limit))
         approvals += 1
-    assert approvals == len(recorder.runs) == math.ceil(((limit or 25) - 1) / 3) - 1
+    assert approvals == len(recorder.runs) == rounds_within(limit or 25, "human_in_the_loop")
 
 
 @pytest.mark.parametrize("limit", [2, 3, 4])
@@ -247,7 +279,7 @@ async def test_a_resume_with_hardly_any_steps_runs_what_was_approved_and_answers
 async def test_a_delegation_has_its_own_budget(
     limit: int, maximum: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Case 6: whatever the supervisor's limit, a subagent gets 15 steps, 6 rounds."""
+    """Case 6: whatever the supervisor's limit, a subagent gets 15 steps."""
     monkeypatch.setattr(nodes, "MAX_AGENT_STEPS", maximum)
 
     def script(made: ModelCall) -> str | AIMessage:
@@ -259,7 +291,7 @@ async def test_a_delegation_has_its_own_budget(
     spec = SubagentSpec("worker", "Works.", PROMPT, [recorder.tool("work")])
     agent = build_supervisor_agent(ScriptedModel(script=script), [spec])
     messages = await ask(agent, "go", thread(limit=limit))
-    assert len(recorder.runs) == math.ceil((MAX_SUBAGENT_STEPS - 1) / 2) - 1 == 6
+    assert len(recorder.runs) == rounds_within(MAX_SUBAGENT_STEPS, "react")
     assert messages[-2].text == "Closing."
 
 
@@ -275,7 +307,7 @@ async def test_endless_delegation_is_bounded() -> None:
         ScriptedModel(script=script), [SubagentSpec("worker", "Works.", PROMPT, [])]
     )
     messages = await ask(agent, "go")
-    assert rounds(messages) == 11
+    assert rounds(messages) == rounds_within(25, "subagents")
     assert messages[-1].text == STEP_LIMIT_MESSAGE
 
 

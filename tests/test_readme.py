@@ -11,12 +11,11 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from graphs import human_in_the_loop, react, subagents
-from graphs.budget import is_spent
 from graphs.demo_model import CAPABILITIES
 from graphs.nodes import MAX_AGENT_STEPS, Agent
 from graphs.review import build_request, read_answer, read_policies
 from scripts.dev_server import AGENT_VARIABLES
-from tests.agents import PROMPT
+from tests.agents import PROMPT, rounds_within
 from tests.standins.scripted_model import ScriptedModel, call
 from tools.mail import send_email
 
@@ -50,23 +49,15 @@ def test_the_drawings_are_the_compiled_graphs(title: str, graph: Agent) -> None:
     assert f"```mermaid\n{drawn}\n```" in section(title), f"draw it anew:\n{drawn}"
 
 
-def rounds_of(limit: int, per_round: int) -> int:
-    """Tool rounds of one turn, counted with the function that the agents ask."""
-    steps, rounds = min(limit, MAX_AGENT_STEPS) - 1, 0
-    while not is_spent(steps, per_round):
-        steps, rounds = steps - per_round, rounds + 1
-    return rounds
-
-
 def test_the_budgets_table() -> None:
     rows = re.findall(
         r"^\| (\d+) \| (\d+) .* \| (\d+) .* \| (\d+) ", section("The step budget"), re.M
     )
     assert [int(row[0]) for row in rows] == [6, 7, 25, 100]
     for limit, in_react, in_review, in_subagent in [[int(cell) for cell in row] for row in rows]:
-        assert in_react == rounds_of(limit, react.STEPS_PER_TOOL_ROUND)
-        assert in_review == rounds_of(limit, human_in_the_loop.STEPS_PER_TOOL_ROUND)
-        assert in_subagent == rounds_of(subagents.MAX_SUBAGENT_STEPS, 2)
+        assert in_react == rounds_within(min(limit, MAX_AGENT_STEPS), "react")
+        assert in_review == rounds_within(min(limit, MAX_AGENT_STEPS), "human_in_the_loop")
+        assert in_subagent == rounds_within(subagents.MAX_SUBAGENT_STEPS, "react")
 
 
 def test_the_request_and_the_answer_are_as_shown() -> None:

@@ -19,7 +19,16 @@ from pydantic import TypeAdapter, ValidationError
 from graphs.history import NO_RESULT
 from graphs.nodes import Agent, check_names
 from graphs.tool_results import MAX_RESULT_CHARACTERS, shortened
-from tests.agents import Recorder, ask, history, react, results, reviewed, thread
+from tests.agents import (
+    Recorder,
+    ask,
+    history,
+    react,
+    results,
+    reviewed,
+    rounds_within,
+    thread,
+)
 from tests.standins.scripted_model import (
     ScriptedModel,
     always_tool,
@@ -29,7 +38,8 @@ from tests.standins.scripted_model import (
 )
 
 Build = Callable[..., Agent]
-BOTH = pytest.mark.parametrize("build", [react, reviewed])
+NAMES: dict[Build, str] = {react: "react", reviewed: "human_in_the_loop"}
+BOTH = pytest.mark.parametrize("build", NAMES)
 
 
 @BOTH
@@ -164,7 +174,7 @@ async def test_a_message_that_a_tool_adds_gives_no_new_budget(build: Build) -> N
     messages = await ask(
         build(ScriptedModel(script=always_tool("talk")), [talk]), "go", thread(limit=100)
     )
-    assert len(results(messages)) == {react: 11, reviewed: 7}[build]
+    assert len(results(messages)) == rounds_within(25, NAMES[build])
     assert max(len(m.text) for m in messages) <= MAX_RESULT_CHARACTERS
 
 
@@ -172,7 +182,7 @@ async def test_a_message_that_a_tool_adds_gives_no_new_budget(build: Build) -> N
 async def test_each_retry_costs_a_round(build: Build) -> None:
     model = ScriptedModel(script=always_tool("jump"))
     messages = await ask(build(model, [Recorder().tool("work")]), "go", thread(limit=8))
-    assert len(results(messages)) == {react: 3, reviewed: 2}[build]
+    assert len(results(messages)) == rounds_within(8, NAMES[build])
     assert messages[-1].text == "Closing."
 
 

@@ -100,7 +100,7 @@ class Conversation(RuleBasedStateMachine):
         shuffle = random.Random(order)
         chosen = shuffle.sample(list(requests), min(how_many, len(requests)))
         answers = {id: self.decide(requests[id], decisions, form, shuffle) for id in chosen}
-        bare = len(requests) == 1 and not by_interrupt_id
+        bare = len(self.listed()) == 1 and not by_interrupt_id
         self.answered |= set(chosen)
         self.run(Command(resume=answers[chosen[0]] if bare else answers), stop)
 
@@ -125,8 +125,8 @@ class Conversation(RuleBasedStateMachine):
     def answer_too_late(self, number: int, bare: bool) -> None:
         """An approval where nothing waits, or of what does not wait any more, approves nothing."""
         before = self.pending()
-        if not self.begun or (bare and before):
-            return
+        if not self.begun or (bare and (before or len(self.listed()) > 1)):
+            return  # LangGraph itself refuses a bare answer where several are listed.
         waiting = set().union(*map(keys_of, before.values()))
         gone = [id for id, keys in self.past.items() if not keys & waiting] or ["0" * 32]
         approval = {"decisions": [moves.APPROVE]}
@@ -194,16 +194,22 @@ class Conversation(RuleBasedStateMachine):
 
         Case 35: one that was answered is listed still if the run was cancelled after it.
         """
-        listed = {i.id: i.value for task in self.state.tasks for i in task.interrupts}
-        ordered = sorted(listed.items(), key=lambda item: min(keys_of(item[1])))
+        ordered = sorted(self.listed().items(), key=lambda item: min(keys_of(item[1])))
         return {id: request for id, request in ordered if id not in self.answered}
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        return {i.id: i.value for task in self.state.tasks for i in task.interrupts}
 
     def idle(self) -> bool:
         return not self.state.next
 
     def others_failed(self) -> bool:
         """Whether a task beside the reviews is unfinished: any resume runs it again."""
-        return any(not task.interrupts and task.result is None for task in self.state.tasks)
+        waiting = self.pending()
+        return any(
+            task.result is None and not any(i.id in waiting for i in task.interrupts)
+            for task in self.state.tasks
+        )
 
     def last_calls(self) -> list[ToolCall]:
         asking = [m for m in self.state.values["messages"] if isinstance(m, AIMessage)]

@@ -158,9 +158,13 @@ async def run(agent: Agent, world: World, given: Any, trap: Trap | None = None) 
 
 
 async def let_others_finish() -> None:
-    """Give the calls beside this one time to return what they did."""
+    """Give the calls beside this one time to return what they did, and LangGraph to note it.
+
+    What is cancelled between the two runs again: that is what `send_email` keeps a journal for.
+    """
     for _ in range(50):
         await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
 
 
 async def forget(agent: Agent) -> None:
