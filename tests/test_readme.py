@@ -61,7 +61,7 @@ def test_the_budgets_table() -> None:
 
 
 def test_the_request_and_the_answer_are_as_shown() -> None:
-    shown, answer = [json.loads(block) for block in blocks("json")]
+    shown, approval, answer = [json.loads(block) for block in blocks("json")]
     policies = read_policies({"send_email": True}, [send_email])
     args = shown["action_requests"][0]["args"]
     calls = [call("send_email", args, f"call_{n}").tool_calls[0] for n in (1, 2, 3, 4)]
@@ -73,6 +73,7 @@ def test_the_request_and_the_answer_are_as_shown() -> None:
     config, shown_config = request["review_configs"][0], shown["review_configs"][0]
     assert config.keys() == shown_config.keys()
     assert config["allowed_decisions"] == shown_config["allowed_decisions"]
+    assert list(read_answer(approval, calls[:1], policies)) == ["call_1"]
     decisions = read_answer(answer, calls, policies)
     assert [d["type"] for d in decisions.values()] == config["allowed_decisions"]
 
