@@ -341,7 +341,8 @@ def resume_with(client: "Client", thread: str, resume: Json) -> None:
     """Answer reviews by their ids, and show how the agent goes on."""
     metadata = find_thread(client, thread)["metadata"]
     agent = metadata.get("assistant_id") or metadata["graph_id"]
-    transcript = Transcript(metadata.get("graph_id") or agent)
+    decided = {made.get("id") for answer in resume.values() for made in answer["decisions"]}
+    transcript = Transcript(metadata.get("graph_id") or agent, decided - {None})
     run: Json = {"command": {"resume": resume}, "config": same_budget(client, thread)}
     say("the client sends", json.dumps(run["command"], ensure_ascii=False))
     # Each step is saved before the next one starts, so that a crash repeats as little as it can.

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import typer
@@ -82,8 +82,9 @@ class Transcript:
     streamed already, under the same id, and the replacement comes in `updates` only.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, decided: Collection[str] = ()) -> None:
         self.agents = {"": name}  # by namespace; a subagent is named by the call it works for
+        self.decided = decided  # ids of calls that the human has just seen: not shown again
         self.streamed, self.word, self.column = "", "", 0
 
     def show(self, event: str, data: Any) -> None:
@@ -144,7 +145,8 @@ class Transcript:
             if text and text != streamed and (calls or not namespace):
                 say(f"{agent} (in place of the above)" if streamed else agent, text, indent=indent)
             for call in calls:
-                say(f"{agent} asks for", written(call), indent=indent)
+                if call["id"] not in self.decided:
+                    say(f"{agent} asks for", written(call), indent=indent)
 
 
 def outcome_of(result: Json) -> str:

@@ -328,6 +328,7 @@ def test_options_answer_a_review(
     assert len(mails) == sent
     assert all("In room 7." in mail for mail in mails)
     assert ("send_email returned" in result.stdout) == sent
+    assert "asks for" not in result.stdout, "the call that was decided on is no new request"
     assert ("send_email answered by a human" in result.stdout) != sent
     assert "In room 7." in result.stdout
     assert "Nothing waits" in run("review", waiting[name]).stdout
