@@ -115,6 +115,13 @@ def test_what_the_demo_model_understands() -> None:
     assert blocks("text") == [f"{CAPABILITIES}\n"]
 
 
+def test_what_only_words_can_help_with_is_told() -> None:
+    """Cases 60 and 68: updates by hand name their node; a reload that failed needs a restart."""
+    told = section("Good to know")
+    assert "`threads.update_state`) should name the node" in told
+    assert "Mend the code and\n  start it again" in told
+
+
 def test_every_setting_is_in_both_lists() -> None:
     table = [name for row in re.findall(r"^\| (`[A-Z].*?) \|", section("Settings"), re.M)
              for name in re.findall(r"`([A-Z_]+)`", row)]  # fmt: skip
