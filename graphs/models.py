@@ -67,7 +67,7 @@ class Settings(NamedTuple):
 
 
 class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
-    """The chat model that the environment names, looked up on every call.
+    """The chat model that the environment names, or `model` of a call, looked up on every call.
 
     Nothing is built before the first call, so that a missing key never stops the server. The
     demo model answers where neither a key, an endpoint nor a model is named; it never stands in
@@ -99,7 +99,7 @@ class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[AIMessage]:
         """The model's answer as it comes."""
-        settings = settings_from_environment()
+        settings = read_settings(kwargs.pop("model", ""))
         model = chat_model(settings) if settings else DemoChatModel()
         try:
             async for chunk in model.astream(input, config, **kwargs):
@@ -140,20 +140,26 @@ def _json_problem(args: str | None) -> str:
         return str(error)
 
 
-def settings_from_environment() -> Settings | None:
+def read_settings(model: str = "") -> Settings | None:
     """The endpoint that the environment names, or `None` for the demo model.
+
+    Args:
+        model: The model's name, in place of the environment's.
 
     Raises:
         ModelError: If a model or an endpoint is named without a key.
     """
-    key, url, name = (
+    key, url, default = (
         os.environ.get(variable, "").strip()
         for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENT_MODEL")
     )
+    name = model.strip() or default
     if name == "demo" or not (key or url or name):
         return None
     if not key:
-        named = f"AGENT_MODEL is {name!r}" if name else f"OPENAI_BASE_URL is {url!r}"
+        named = f"OPENAI_BASE_URL is {url!r}"
+        if name:
+            named = f"{'The model' if model.strip() else 'AGENT_MODEL'} is {name!r}"
         raise ModelError(
             f"{named}, but OPENAI_API_KEY is not set. Set it (a server that asks for no key, such "
             "as Ollama or vLLM, takes any value), or unset both to use the demo model."

@@ -18,6 +18,7 @@ from langgraph.types import Send
 
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
+from graphs.context import Context, current
 from graphs.history import TOOL_NAME, calls_of, view, with_call_ids
 from graphs.models import ChatModel, whole_message
 from graphs.prompts import NO_STEPS_LEFT
@@ -30,7 +31,7 @@ STEP_LIMIT_MESSAGE = (
     "conversation: send another message, and I will go on from there."
 )
 
-Agent = CompiledStateGraph[AgentState, None, Conversation, Conversation]
+Agent = CompiledStateGraph[AgentState, Context, Conversation, Conversation]
 BoundModel = Runnable[LanguageModelInput, AIMessage]
 
 
@@ -63,9 +64,9 @@ MAX_SUBAGENT_STEPS = 15
 """The steps of one delegation, whatever is left of the supervisor's."""
 
 
-def agent_builder() -> StateGraph[AgentState, None, Conversation, Conversation]:
+def agent_builder() -> StateGraph[AgentState, Context, Conversation, Conversation]:
     """A graph without nodes yet, whose served schemas list `messages` only."""
-    return StateGraph(AgentState, input_schema=Conversation, output_schema=Conversation)
+    return StateGraph(AgentState, Context, input_schema=Conversation, output_schema=Conversation)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -85,7 +86,8 @@ def check_names(names: Sequence[str]) -> None:
 def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> BoundModel:
     """The model with the tools; the bare model where there are none.
 
-    Providers refuse `tool_choice` without tools, so it does not reach a bare model.
+    Providers refuse options for tools without tools, so of what a call brings only the name of
+    another model reaches a bare model.
 
     Raises:
         ValueError: If a name of a tool is taken twice, or is none that providers take.
@@ -94,8 +96,10 @@ def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> Bou
     if tools:
         return llm.bind_tools(tools, **options)
 
-    async def without_tools(prompt: LanguageModelInput, **_: Any) -> AsyncIterator[AIMessage]:
-        async for chunk in llm.astream(prompt):
+    async def without_tools(prompt: LanguageModelInput, **given: Any) -> AsyncIterator[AIMessage]:
+        async for chunk in llm.astream(
+            prompt, **({"model": given["model"]} if "model" in given else {})
+        ):
             yield chunk
 
     return RunnableLambda(without_tools, name="llm")
@@ -116,11 +120,12 @@ def make_llm_call(
         A node that adds the model's message to the history. On the last call that the step
         budget allows the message is an answer for certain, and carries
         `response_metadata["stop_reason"] == "step_limit"`. It raises `ValueError` where there is
-        no message to answer.
+        no message to answer. The run's `Context` wins over the model and the prompt given here.
     """
 
     async def llm_call(state: AgentState, config: RunnableConfig) -> Update:
-        messages = state["messages"]
+        messages, context = state["messages"], current()
+        prompt, options = context.system_prompt or system_prompt, options_of(context)
         if not any(isinstance(message, HumanMessage) for message in messages):
             raise ValueError("There is nothing to answer. Send a message before anything else.")
         steps = steps_left(
@@ -131,14 +136,20 @@ def make_llm_call(
             steps_per_tool_round,
         )
         if is_spent(steps, steps_per_tool_round):
-            prompt = view(f"{system_prompt}\n\n{NO_STEPS_LEFT}", messages)
-            stream = model_with_tools.astream(prompt, config, tool_choice="none")
+            shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages)
+            stream = model_with_tools.astream(shown, config, **options, tool_choice="none")
             return {"messages": [closing(await whole_message(stream))]}
-        stream = model_with_tools.astream(view(system_prompt, messages), config)
+        stream = model_with_tools.astream(view(prompt, messages), config, **options)
         taken = (call["id"] for message in messages for call in calls_of(message))
         return {"messages": [with_call_ids(await whole_message(stream), taken)]}
 
     return llm_call
+
+
+def options_of(context: Context) -> dict[str, Any]:
+    """What a context changes about the call of a model; empty if it leaves all as it is."""
+    model = {"model": context.model} if context.model else {}
+    return model if context.parallel_tool_calls else model | {"parallel_tool_calls": False}
 
 
 def _maximum(config: RunnableConfig) -> int:
@@ -171,8 +182,10 @@ def send_calls(state: AgentState) -> list[Send] | str:
     """Send every call of the last message to `tool_node`, or end if there is none.
 
     Each is a task of its own, so that what has finished is kept and does not run again when
-    another call pauses or fails.
+    another call pauses or fails. Only the first one runs if the run's `Context` says so.
     """
+    if not current().parallel_tool_calls:
+        return send_one_call(state)
     if should_continue(state) == END:
         return END
     message = cast(AIMessage, state["messages"][-1])

@@ -13,6 +13,7 @@ from langgraph.types import Checkpointer
 from pydantic import BaseModel, Field
 
 from graphs import react
+from graphs.context import Context, current
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import MAX_SUBAGENT_STEPS as MAX_SUBAGENT_STEPS
@@ -76,12 +77,14 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
             "it: say which tasks it does, what it needs and what it returns."
         )
     agent = _build_agent(spec, spec.llm or default_llm)
+    own_model = spec.llm is not None
 
     async def delegate(query: str) -> str:
         # No thread id here: with one of its own, a pause would not reach the caller's thread.
         result = await agent.ainvoke(
             Conversation(messages=[HumanMessage(query)]),
             RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS),
+            context=Context(model="" if own_model else current().model),
         )
         return result["messages"][-1].text.strip() or (
             f"{spec.name} ended without an answer. Whether its task was done is not known."

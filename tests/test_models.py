@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from graphs import models
-from graphs.models import EnvironmentModel, ModelError, settings_from_environment
+from graphs.models import EnvironmentModel, ModelError, read_settings
 from tests.agents import Recorder, ask, react, results
 from tests.standins.openai_endpoint import (
     API_KEY,
@@ -75,7 +75,7 @@ def test_what_the_environment_names(
     monkeypatch.setenv("OPENAI_API_KEY", key)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("AGENT_MODEL", name)
-    assert settings_from_environment() == expected
+    assert read_settings() == expected
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_what_the_environment_says_elsewhere_does_not_move_the_endpoint(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/elsewhere")
     monkeypatch.setenv("OPENAI_BASE_URL", " ")
-    settings = settings_from_environment()
+    settings = read_settings()
     assert settings
     assert models.chat_model(settings).openai_api_base == models.OPENAI_URL  # type: ignore[attr-defined]
 
@@ -279,11 +279,11 @@ def test_many_event_loops_leave_no_connections_behind(endpoint: OpenAIEndpoint) 
 async def test_a_model_is_built_once_for_each_setting(
     endpoint: OpenAIEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = settings_from_environment()
+    settings = read_settings()
     assert settings
     assert models.chat_model(settings) is models.chat_model(settings)
     monkeypatch.setenv("AGENT_MODEL", "other")
-    other = settings_from_environment()
+    other = read_settings()
     assert other
     assert models.chat_model(other) is not models.chat_model(settings)
 
