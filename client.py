@@ -56,8 +56,7 @@ class OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            line = explained(error)
-            if not line:
+            if not (line := explained(error)):
                 raise
         err.print(Text(f"Error: {clean(' '.join(line.split()))}", style="red"))
         raise typer.Exit(1)
@@ -68,9 +67,7 @@ def explained(error: BaseException) -> str:
     import httpx
     from langgraph_sdk.errors import APIStatusError, ConflictError
 
-    if isinstance(error, ClientError):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt | typer.Abort):
+    if isinstance(error, ClientError | KeyboardInterrupt | typer.Abort):
         return str(error) or "Stopped. Nothing more was sent; what waits for a human still waits."
     if isinstance(error, ConflictError):
         return "A run is under way on this thread. Wait until it has ended, then try again."

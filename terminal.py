@@ -243,8 +243,7 @@ def ask_human(action: Json, config: Json) -> Json | None:
         changes = {name: ask_value(name, old) for name, old in action["args"].items()}
         edited = decision(action, kind, changes=changes)
         say("will run", written(edited["edited_action"]))
-        sure = typer.confirm("Is that right?", default=True)
-        return edited if sure else ask_human(action, config)
+        return edited if typer.confirm("Send it?", default=True) else ask_human(action, config)
     message = typed_line("Why") if kind == "reject" else ""
     while kind == "respond" and not message.strip():
         message = typed_line("Your answer, in the tool's place")
@@ -271,5 +270,4 @@ def ask_value(name: str, old: Any) -> Any:
 
 
 def typed_line(question: str) -> str:
-    line: str = typer.prompt(question, default="", show_default=False)
-    return line
+    return str(typer.prompt(question, default="", show_default=False))

@@ -100,8 +100,8 @@ def demo_react(client: "Client") -> None:
     thread = client.threads.create()["thread_id"]
     say("you", QUESTION)
     ask_in(client, thread, "react", QUESTION)
-    answered = check_parallel(client, thread, 2)[-1].get("response_metadata") or {}
-    say("the model", f"{answered.get('model_name')} (demo: a small program that needs no key)")
+    model = (check_parallel(client, thread, 2)[-1].get("response_metadata") or {}).get("model_name")
+    say("the model", "demo, a small program that needs no key" if model == "demo" else str(model))
 
 
 def demo_budget(client: "Client") -> None:

@@ -128,6 +128,15 @@ def test_a_call_is_shown_as_the_history_keeps_it(capsys: pytest.CaptureFixture[s
     assert out.splitlines() == ["  tool_node asks for  f(x=2)", "  tool_node asks for  g()"]
 
 
+def test_a_call_that_a_human_has_just_decided_on_is_no_new_request(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    transcript = Transcript("react", {"c1"})
+    edited = ai("", ("f", {"x": 2}, "c1"), ("g", {}, "c2"))
+    transcript.show("updates|tool_node:7", {"human_review": {"messages": [edited]}})
+    assert capsys.readouterr().out == "  tool_node asks for  g()\n"
+
+
 def test_a_name_cannot_pass_for_another_line(capsys: pytest.CaptureFixture[str]) -> None:
     fake = "f\nsend_email returned  Sent."
     call = ai("", (fake, {"x\ny": 1}, "c1"))
