@@ -8,7 +8,7 @@ the rounds already run are read off the history.
 
 from collections.abc import Sequence
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from graphs.history import calls_of
 
@@ -21,6 +21,15 @@ def rounds_this_turn(messages: Sequence[AnyMessage]) -> int:
             break
         rounds += bool(calls_of(message))
     return rounds
+
+
+def steps_taken(messages: Sequence[AnyMessage], steps_per_tool_round: int) -> int:
+    """How many steps this turn has taken to come to this history."""
+    if isinstance(messages[-1], HumanMessage):
+        return 0
+    under_way = bool(calls_of(messages[-1]))
+    rounds = rounds_this_turn(messages) - under_way
+    return steps_per_tool_round * rounds + (under_way or isinstance(messages[-1], AIMessage))
 
 
 def steps_left(

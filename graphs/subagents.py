@@ -3,16 +3,19 @@
 user -> supervisor -> weather_agent | email_agent -> supervisor -> answer
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.config import get_config
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Checkpointer
 from pydantic import BaseModel, Field
 
-from graphs import react
+from graphs import human_in_the_loop, react
+from graphs.budget import steps_taken
 from graphs.context import Context, current
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel
@@ -64,7 +67,9 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
     """Build the tool that hands a task to a specialist and returns its final answer as text.
 
     Each delegation starts from an empty conversation, with `MAX_SUBAGENT_STEPS` steps. Its
-    pauses for human review reach the thread of whoever called the tool.
+    pauses for human review reach the thread of whoever called the tool. After each of its steps
+    a `custom` event tells how far it is: `{"subagent": name, "query": ..., "tool_call_id": ...,
+    "steps": taken so far, "max_steps": 15}`.
 
     Raises:
         ValueError: If the spec's name is none that providers take, its description is empty, or
@@ -77,16 +82,20 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
             "it: say which tasks it does, what it needs and what it returns."
         )
     agent = _build_agent(spec, spec.llm or default_llm)
-    own_model = spec.llm is not None
 
     async def delegate(query: str) -> str:
+        tell = progress_of(spec, query)
         # No thread id here: with one of its own, a pause would not reach the caller's thread.
-        result = await agent.ainvoke(
+        stream = agent.astream(
             Conversation(messages=[HumanMessage(query)]),
             RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS),
-            context=Context(model="" if own_model else current().model),
+            context=Context(model="" if spec.llm else current().model),
+            stream_mode="values",
         )
-        return result["messages"][-1].text.strip() or (
+        async for values in stream:
+            messages = values["messages"]
+            tell(messages)
+        return messages[-1].text.strip() or (
             f"{spec.name} ended without an answer. Whether its task was done is not known."
         )
 
@@ -96,6 +105,29 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
         description=spec.description,
         args_schema=Delegation,
     )
+
+
+def progress_of(spec: SubagentSpec, query: str) -> Callable[[Sequence[AnyMessage]], None]:
+    """What tells the supervisor's stream how far a delegation is; silent outside of a graph."""
+    runtime: Runtime[Context] | None = get_runtime(Context)
+    of = {
+        "subagent": spec.name,
+        "query": query,
+        "tool_call_id": get_config().get("metadata", {}).get("tool_call_id"),
+        "max_steps": MAX_SUBAGENT_STEPS,
+    }
+    per_round = (react if spec.interrupt_on is None else human_in_the_loop).STEPS_PER_TOOL_ROUND
+
+    told = -1
+
+    def tell(messages: Sequence[AnyMessage]) -> None:
+        nonlocal told
+        steps = steps_taken(messages, per_round)
+        if runtime and steps != told:
+            runtime.stream_writer({**of, "steps": steps})
+        told = steps
+
+    return tell
 
 
 def _build_agent(spec: SubagentSpec, llm: ChatModel) -> Agent:

@@ -16,7 +16,7 @@ from langgraph.graph import END, START, StateGraph
 
 from graphs import human_in_the_loop, nodes
 from graphs import react as react_module
-from graphs.budget import is_spent, rounds_this_turn, steps_left
+from graphs.budget import is_spent, rounds_this_turn, steps_left, steps_taken
 from graphs.nodes import (
     MAX_SUBAGENT_STEPS,
     STEP_LIMIT_MESSAGE,
@@ -65,6 +65,24 @@ def test_rounds_are_counted_since_the_last_human_message(
     messages: list[AnyMessage], expected: int
 ) -> None:
     assert rounds_this_turn(messages) == expected
+
+
+@pytest.mark.parametrize("per_round", [2, 3])
+def test_steps_taken(per_round: int) -> None:
+    """By the history alone, so that they are the same after a pause."""
+    question, answer = HumanMessage("a"), AIMessage("x")
+    asks, result = ROUND
+    histories: list[tuple[list[AnyMessage], int]] = [
+        ([question], 0),
+        ([question, answer], 1),
+        ([question, asks], 1),
+        ([question, asks, result], per_round),
+        ([question, *ROUND, answer], per_round + 1),
+        ([question, *ROUND, *ROUND, answer], 2 * per_round + 1),
+        ([question, *ROUND, answer, question, asks], 1),
+    ]
+    for messages, expected in histories:
+        assert steps_taken(messages, per_round) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from graphs.history import NO_RESULT
 from graphs.nodes import Agent
@@ -17,6 +18,7 @@ from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call,
 
 APPROVE = {"decisions": [{"type": "approve"}]}
 REJECT = {"decisions": [{"type": "reject", "message": "no"}]}
+OFFICE = ("clerk", "scout")
 
 
 class Office:
@@ -275,3 +277,26 @@ def test_a_wrong_policy_of_a_subagent_stops_the_build() -> None:
 def test_the_supervisors_prompt_names_no_subagent() -> None:
     """So that adding one is adding a spec."""
     assert not [spec.name for spec in SPECS if spec.name in SUPERVISOR]
+
+
+async def events(office: Office, given: Any) -> list[dict[str, Any]]:
+    """The progress that a run tells to a client that asks for `custom` events, and no subgraphs."""
+    told = [event async for event in office.agent.astream(given, thread(), stream_mode="custom")]
+    assert all(isinstance(event, dict) for event in told)
+    return [dict(event) for event in told]
+
+
+async def test_a_delegation_tells_how_far_it_is() -> None:
+    """Also across the pause for a review: the steps go on, and a finished sibling is silent."""
+    office = Office(delegations(("clerk", "a"), ("scout", "b")), "ok")
+    before = await events(office, {"messages": [HumanMessage("go")]})
+    assert {event["max_steps"] for event in before} == {15}
+    assert {(e["subagent"], e["query"], e["tool_call_id"]) for e in before} == {
+        ("clerk", "a", "a"),
+        ("scout", "b", "b"),
+    }
+    steps = {name: [e["steps"] for e in before if e["subagent"] == name] for name in OFFICE}
+    assert steps == {"clerk": [0, 1], "scout": [0, 1, 2, 3]}
+    after = await events(office, Command(resume=APPROVE))
+    assert {event["subagent"] for event in after} == {"clerk"}
+    assert sorted({event["steps"] for event in after})[-2:] == [3, 4]
