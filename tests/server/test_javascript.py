@@ -1,0 +1,78 @@
+"""The JavaScript SDK against the server, as its users have it from npm."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.dev_server import DevServer
+from tests.server.chat import APPROVE, Outbox, decide
+from tests.server.test_subagents import mails, someone
+from tests.standins.openai_endpoint import OpenAIEndpoint
+from tests.standins.scripted_model import call
+
+JAVASCRIPT = Path(__file__).parent.parent / "javascript"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the scripts and what they import."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        if os.environ.get("REQUIRE_NODE"):
+            pytest.fail("REQUIRE_NODE is set, and node or npm is not there.")
+        pytest.skip("node and npm are not there")
+    folder = tmp_path_factory.mktemp("javascript")
+    for file in ("package.json", "package-lock.json", ".npmrc", "review.js"):
+        shutil.copy(JAVASCRIPT / file, folder)
+    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+async def review(node: Path, *arguments: str) -> dict[str, Any]:
+    """What `review.js` saw."""
+    process = await asyncio.create_subprocess_exec(
+        "node", "review.js", *arguments, cwd=node, stdout=-1, stderr=-1
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0, err.decode()
+    seen: dict[str, Any] = json.loads(out)
+    return seen
+
+
+@pytest.mark.parametrize("agent", ["human_in_the_loop", "subagents"])
+async def test_it_streams_a_run_and_answers_its_review(
+    node: Path, server: DevServer, openai_endpoint: OpenAIEndpoint, outbox: Outbox, agent: str
+) -> None:
+    to = someone()
+    email = call("send_email", {"to": to, "subject": "x", "body": "x"})
+    if agent == "human_in_the_loop":
+        scene = openai_endpoint.scene([email, "It is sent."])
+    else:
+        inner = mails(openai_endpoint, to)
+        scene = openai_endpoint.scene([call("email_agent", {"query": inner.marker}), "It is sent."])
+    seen = await review(node, server.url, agent, scene.marker, json.dumps(APPROVE))
+    (request,) = seen["reviews"]
+    assert request["action_requests"][0]["args"]["to"] == to
+    assert (seen["before"]["text"], seen["after"]["text"]) == ("", "It is sent.")
+    assert seen["before"]["nodes"] == ["llm_call", "__interrupt__"]
+    assert seen["after"]["nodes"][-2:] == ["tool_node", "llm_call"]
+    assert seen["left"] == []
+    assert len(outbox.to(to)) == 1
+
+
+async def test_it_rejects(
+    node: Path, server: DevServer, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    to = someone()
+    email = call("send_email", {"to": to, "subject": "x", "body": "x"})
+    scene = openai_endpoint.scene([email, "Then not."])
+    answer = decide({"type": "reject", "message": "No."})
+    seen = await review(node, server.url, "human_in_the_loop", scene.marker, json.dumps(answer))
+    assert seen["after"]["text"] == "Then not."
+    assert outbox.to(to) == []
