@@ -3,8 +3,8 @@
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import Chat, tool_results
-from tests.server.test_subagents import looks_up
+from tests.server.chat import APPROVE, Chat, Outbox, tool_results
+from tests.server.test_subagents import looks_up, mails, someone
 from tests.standins.openai_endpoint import Fault, OpenAIEndpoint
 from tests.standins.scripted_model import calls
 
@@ -72,3 +72,27 @@ async def test_an_assistant_that_delegates_one_at_a_time(
     done, put_off = tool_results(messages)
     assert done == "Jakarta is warm."
     assert "only one call runs at a time" in put_off
+
+
+async def test_a_client_without_interrupt_ids_works_through_three_emails(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """As Agent Chat UI answers: what waits is one review, and its answer has no id."""
+    recipients = [someone() for _ in range(3)]
+    tasks = [mails(openai_endpoint, to) for to in recipients]
+    wanted = [("email_agent", {"query": task.marker}, f"d{n}") for n, task in enumerate(tasks)]
+    scene = openai_endpoint.scene(
+        [calls(*wanted), calls(*wanted[1:]), calls(*wanted[2:]), "All are sent."]
+    )
+    assistant = await client.assistants.create("subagents", context={"parallel_tool_calls": False})
+    try:
+        chat = await Chat.open(client, assistant["assistant_id"])
+        await chat.say(scene.marker)
+        for to in recipients:
+            request = (await chat.review())["value"]
+            assert request["action_requests"][0]["args"]["to"] == to
+            messages = await chat.resume(APPROVE)
+    finally:
+        await client.assistants.delete(assistant["assistant_id"])
+    assert messages[-1]["content"] == "All are sent."
+    assert [len(outbox.to(to)) for to in recipients] == [1, 1, 1]
