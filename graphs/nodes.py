@@ -31,6 +31,9 @@ STEP_LIMIT_MESSAGE = (
     "conversation: send another message, and I will go on from there."
 )
 
+STEP_LIMIT = "step_limit"
+"""Marks a closing answer: its `stop_reason`, and a tag of the model's run in traces."""
+
 Agent = CompiledStateGraph[AgentState, Context, Conversation, Conversation]
 BoundModel = Runnable[LanguageModelInput, AIMessage]
 
@@ -137,7 +140,8 @@ def make_llm_call(
         )
         if is_spent(steps, steps_per_tool_round):
             shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages)
-            stream = model_with_tools.astream(shown, config, **options, tool_choice="none")
+            traced = merge_configs(config, {"tags": [STEP_LIMIT]})
+            stream = model_with_tools.astream(shown, traced, **options, tool_choice="none")
             return {"messages": [closing(await whole_message(stream))]}
         stream = model_with_tools.astream(view(prompt, messages), config, **options)
         taken = (call["id"] for message in messages for call in calls_of(message))
@@ -160,7 +164,7 @@ def _maximum(config: RunnableConfig) -> int:
 
 def closing(answer: AIMessage) -> AIMessage:
     """The last message of a turn whose budget is spent: text, with nothing of a call in it."""
-    metadata = {**answer.response_metadata, "stop_reason": "step_limit"}
+    metadata = {**answer.response_metadata, "stop_reason": STEP_LIMIT}
     text = str(answer.text)
     if calls_of(answer) or not text.strip():
         metadata.pop("finish_reason", None)

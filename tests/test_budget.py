@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph
 
@@ -421,3 +422,20 @@ def test_the_agents_have_names() -> None:
         "human_in_the_loop",
         "subagents",
     ]
+
+
+async def test_a_trace_shows_which_call_of_the_model_was_the_last_that_the_budget_allowed() -> None:
+    """By a tag on that run, and on no other."""
+    traced = RunCollectorCallbackHandler()
+    agent = react(
+        ScriptedModel(script=always_tool("work", {"text": "x"})), [Recorder().tool("work")]
+    )
+    config = thread(limit=4)
+    config["callbacks"] = [traced]
+    await ask(agent, "go", config)
+    (root,) = traced.traced_runs
+    assert root.name == "react"
+    calls_of_the_model = [
+        run for node in root.child_runs for run in node.child_runs if run.run_type == "llm"
+    ]
+    assert ["step_limit" in (run.tags or []) for run in calls_of_the_model] == [False, True]
