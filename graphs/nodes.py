@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
+from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
@@ -140,8 +141,9 @@ def make_llm_call(
         )
         if is_spent(steps, steps_per_tool_round):
             shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages)
-            traced = merge_configs(config, {"tags": [STEP_LIMIT]})
-            stream = model_with_tools.astream(shown, traced, **options, tool_choice="none")
+            # Not streamed: what may be replaced would be shown, and its replacement would not.
+            unseen = merge_configs(config, {"tags": [STEP_LIMIT, TAG_NOSTREAM]})
+            stream = model_with_tools.astream(shown, unseen, **options, tool_choice="none")
             return {"messages": [closing(await whole_message(stream))]}
         stream = model_with_tools.astream(view(prompt, messages), config, **options)
         taken = (call["id"] for message in messages for call in calls_of(message))

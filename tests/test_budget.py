@@ -29,7 +29,7 @@ from graphs.nodes import (
     read_maximum,
     send_calls,
 )
-from graphs.state import AgentState
+from graphs.state import AgentState, Conversation
 from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import (
     PROMPT,
@@ -439,3 +439,14 @@ async def test_a_trace_shows_which_call_of_the_model_was_the_last_that_the_budge
         run for node in root.child_runs for run in node.child_runs if run.run_type == "llm"
     ]
     assert ["step_limit" in (run.tags or []) for run in calls_of_the_model] == [False, True]
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_a_client_that_is_shown_messages_alone_sees_the_closing_answer(obeys: bool) -> None:
+    """Once, and whole: LangGraph streams a message no second time under the same id."""
+    model = ScriptedModel(script=always_tool("work", {"text": "x"}, obeys=obeys))
+    agent = react(model, [Recorder().tool("work")])
+    given = Conversation(messages=[HumanMessage("go")])
+    shown = [part async for part in agent.astream(given, thread(limit=4), stream_mode="messages")]
+    texts = [message.text for message, _ in shown if isinstance(message, AIMessage)]
+    assert "".join(texts) == ("Closing." if obeys else STEP_LIMIT_MESSAGE)
