@@ -51,8 +51,7 @@ async def _forget_answer_of_the_run(
     checkpointer: BaseCheckpointSaver[Any], config: RunnableConfig
 ) -> None:
     """The run that brings the answer has it in memory: what is stored is for a retry."""
-    if "|" in config["configurable"]["checkpoint_ns"]:
-        await checkpointer.aput_writes(_checkpoint(config, ""), [(RESUME, None)], OF_THE_RUN)
+    await checkpointer.aput_writes(_checkpoint(config, ""), [(RESUME, None)], OF_THE_RUN)
 
 
 def _checkpoint(config: RunnableConfig, namespace: str) -> RunnableConfig:

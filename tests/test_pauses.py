@@ -6,6 +6,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 
+from graphs.nodes import Agent
+from graphs.state import Conversation
 from tests.agents import Recorder, ask, requests, resume, reviewed, thread
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call
 from tests.test_subagents import APPROVE, Office, delegations
@@ -71,3 +73,43 @@ async def test_a_request_that_was_shown_is_known_however_checkpoints_are_saved(
         await agent.ainvoke(Command(resume=APPROVE), thread(), durability=durability)
         assert did.runs == [("send", {"text": "go", "number": 0})]
         assert await requests(agent) == {}
+
+
+async def one_that_stands_before_its_review() -> tuple[Agent, Recorder]:
+    """An agent that was stopped, by a debugger for one, before anything was shown."""
+    recorder = Recorder()
+    model = ScriptedModel(script=[call("send", {"text": "go"}), "ok"])
+    agent = reviewed(model, [recorder.tool("send")], {"send": True})
+    given = Conversation(messages=[HumanMessage("go")])
+    await agent.ainvoke(given, thread(), interrupt_before=["human_review"])
+    assert await requests(agent) == {}
+    return agent, recorder
+
+
+async def test_an_answer_before_anything_was_shown_is_not_kept_for_later() -> None:
+    agent, recorder = await one_that_stands_before_its_review()
+    await resume(agent, APPROVE)
+    for _ in range(2):
+        await agent.ainvoke(None, thread())
+        assert recorder.runs == []
+    (interrupt_id,) = await requests(agent)
+    await resume(agent, {interrupt_id: "what?"})
+    assert recorder.runs == []
+    (request,) = (await requests(agent)).values()
+    assert request["error"].startswith("Nothing was run.")
+    await resume(agent, APPROVE)
+    assert recorder.names() == ["send"]
+
+
+async def test_a_null_input_after_a_bad_answer_leaves_the_request_as_it_is() -> None:
+    """Its id too: the answer of who was shown it still counts."""
+    agent, recorder = await one_that_stands_before_its_review()
+    await agent.ainvoke(None, thread())
+    await resume(agent, "what?")
+    asked = await requests(agent)
+    for _ in range(2):
+        await agent.ainvoke(None, thread())
+        assert await requests(agent) == asked
+    (interrupt_id,) = asked
+    await resume(agent, {interrupt_id: APPROVE})
+    assert recorder.names() == ["send"]
