@@ -1,6 +1,7 @@
 """The JavaScript SDK against the server, as its users have it from npm."""
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -21,17 +22,28 @@ JAVASCRIPT = Path(__file__).parent.parent / "javascript"
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the scripts and what they import."""
+    """The folder with the scripts, and with what they import: installed once, and kept."""
     if not (shutil.which("node") and shutil.which("npm")):
         if os.environ.get("REQUIRE_NODE"):
             pytest.fail("REQUIRE_NODE is set, and node or npm is not there.")
         pytest.skip("node and npm are not there")
-    folder = tmp_path_factory.mktemp("javascript")
-    for file in ("package.json", "package-lock.json", ".npmrc", "review.js"):
-        shutil.copy(JAVASCRIPT / file, folder)
-    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return folder
+    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the tests run in several processes
+        if not is_installed():
+            command = ["npm", "ci"]
+            done = subprocess.run(
+                command, cwd=JAVASCRIPT, capture_output=True, text=True, timeout=100, check=False
+            )
+            assert done.returncode == 0, done.stderr
+    return JAVASCRIPT
+
+
+def is_installed() -> bool:
+    """Whether npm has come to the end of an installation of just these versions."""
+    done = subprocess.run(
+        ["npm", "ls", "--all"], cwd=JAVASCRIPT, capture_output=True, timeout=60, check=False
+    )
+    return done.returncode == 0
 
 
 async def review(node: Path, *arguments: str) -> dict[str, Any]:
