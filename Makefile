@@ -30,7 +30,7 @@ demo: setup  ## Start a server, watch all three agents work, stop it again
 	$(BIN)/python -m scripts.dev_server -- $(BIN)/python client.py demo
 
 test: setup  ## Run every test; none of them needs a key or the internet
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 soak: setup  ## Try random conversations for MINUTES (10), each with a new seed
 	SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest tests/property -n 2 --timeout 0

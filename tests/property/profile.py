@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 MINUTES = float(os.environ.get("SOAK_MINUTES") or 0)
-PASSES = 6
+PASSES = 4
 PASS = settings(
     max_examples=15,
     stateful_step_count=16,
