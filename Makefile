@@ -50,4 +50,4 @@ lock: setup  ## Pin the newest versions that pyproject.toml allows
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 clean:  ## Remove the virtual environment and what runs left behind
-	rm -rf .venv .langgraph_api .pytest_cache .mypy_cache .ruff_cache *.egg-info
+	rm -rf .venv tests/javascript/node_modules .langgraph_api .pytest_cache .mypy_cache .ruff_cache *.egg-info

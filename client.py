@@ -275,8 +275,11 @@ def waiting_reviews(client: "Client", thread: str | None, only: str | None) -> W
 
     A thread's status only tells where to look: a cancelled one reads "interrupted" too.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     ids = [find_thread(client, thread)["thread_id"]] if thread else threads_to_look_at(client)
-    found = {id: pending(client, id) for id in ids}
+    with ThreadPoolExecutor(8) as pool:
+        found = dict(zip(ids, pool.map(lambda id: pending(client, id), ids), strict=True))
     chosen = {id: [r for r in found[id] if only in (None, r["id"])] for id in ids}
     return {id: reviews for id, reviews in chosen.items() if reviews}
 

@@ -25,11 +25,9 @@ def rounds_this_turn(messages: Sequence[AnyMessage]) -> int:
 
 def steps_taken(messages: Sequence[AnyMessage], steps_per_tool_round: int) -> int:
     """How many steps this turn has taken to come to this history."""
-    if isinstance(messages[-1], HumanMessage):
-        return 0
-    under_way = bool(calls_of(messages[-1]))
-    rounds = rounds_this_turn(messages) - under_way
-    return steps_per_tool_round * rounds + (under_way or isinstance(messages[-1], AIMessage))
+    last = messages[-1]
+    rounds = rounds_this_turn(messages) - bool(calls_of(last))  # one under way does not count yet
+    return steps_per_tool_round * rounds + isinstance(last, AIMessage)
 
 
 def steps_left(

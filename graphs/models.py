@@ -157,9 +157,8 @@ def read_settings(model: str = "") -> Settings | None:
     if name == "demo" or not (key or url or name):
         return None
     if not key:
-        named = f"OPENAI_BASE_URL is {url!r}"
-        if name:
-            named = f"{'The model' if model.strip() else 'AGENT_MODEL'} is {name!r}"
+        source = "The model" if model.strip() else "AGENT_MODEL"
+        named = f"{source} is {name!r}" if name else f"OPENAI_BASE_URL is {url!r}"
         raise ModelError(
             f"{named}, but OPENAI_API_KEY is not set. Set it (a server that asks for no key, such "
             "as Ollama or vLLM, takes any value), or unset both to use the demo model."

@@ -101,9 +101,8 @@ def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> Bou
         return llm.bind_tools(tools, **options)
 
     async def without_tools(prompt: LanguageModelInput, **given: Any) -> AsyncIterator[AIMessage]:
-        async for chunk in llm.astream(
-            prompt, **({"model": given["model"]} if "model" in given else {})
-        ):
+        options = {name: value for name, value in given.items() if name == "model"}
+        async for chunk in llm.astream(prompt, **options):
             yield chunk
 
     return RunnableLambda(without_tools, name="llm")

@@ -3,6 +3,8 @@
 LangGraph keeps an answer without an interrupt id for whichever pause comes next in the run, also
 inside a subagent, and for the run's retries: one that nobody has been shown a request for would
 take it. (langgraph 1.2: `interrupt`, and `_scratchpad` of its `pregel`.)
+
+Not with `durability="exit"`: there LangGraph stores such an answer once more when the run ends.
 """
 
 from typing import Any

@@ -101,22 +101,19 @@ def config_without_env_file(project: Path) -> dict[str, object]:
 
 
 @contextmanager
-def langgraph_dev(
-    config: Path, env: Mapping[str, str], log: Path, *, jobs: int = 10
-) -> Iterator[DevServer]:
+def langgraph_dev(config: Path, env: Mapping[str, str], log: Path) -> Iterator[DevServer]:
     """Run `langgraph dev` on `config`, from its folder, until the block is left.
 
     Args:
         config: a `langgraph.json`; the folder that it is in is the server's working folder.
         env: variables for the server, on top of the shell's without the agents' own.
         log: file for the server's output.
-        jobs: how many runs go on at the same time.
 
     Raises:
         DevServerError: it ended, or did not answer within START_SECONDS.
     """
     port = free_port()
-    command = [*dev_command(port, jobs), "--config", config.name, "--no-reload"]
+    command = [*dev_command(port), "--config", config.name, "--no-reload"]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603
             command,
@@ -135,9 +132,10 @@ def langgraph_dev(
         stop_group(process)
 
 
-def dev_command(port: int, jobs: int = 10) -> list[str]:
+def dev_command(port: int) -> list[str]:
+    """Serve the agents so that ten runs go on at once: by itself the server runs one."""
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser"]
-    return [*command, "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", str(jobs)]
+    return [*command, "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", "10"]
 
 
 def free_port() -> int:

@@ -1,7 +1,7 @@
 """What the tests of the graphs share: small tools, and short ways to run an agent."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -60,6 +60,10 @@ def reviewed(
 ) -> Agent:
     """A human-in-the-loop agent with checkpoints in memory; nothing is reviewed by default."""
     return build_human_in_the_loop_agent(llm, tools, PROMPT, interrupt_on or {}, InMemorySaver())
+
+
+AGENTS: dict[str, Callable[..., Agent]] = {"react": react, "human_in_the_loop": reviewed}
+"""The two that are built alike, by the names that `rounds_within` takes."""
 
 
 def thread(name: str = "1", limit: int | None = None) -> RunnableConfig:

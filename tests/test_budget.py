@@ -32,6 +32,7 @@ from graphs.nodes import (
 from graphs.state import AgentState, Conversation
 from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import (
+    AGENTS,
     PROMPT,
     Recorder,
     ask,
@@ -116,16 +117,21 @@ def test_a_round_starts_only_if_the_answer_after_it_still_has_a_step(
     assert is_spent(steps, per_round) is spent
 
 
+def left_after_each_round(limit: int, per_round: int) -> list[int]:
+    """What `llm_call` sees in one invocation, by the number of rounds before it."""
+    return [
+        steps_left([HumanMessage("a"), *ROUND * n], limit - 1 - per_round * n, limit, 25, per_round)
+        for n in range(limit)
+    ]
+
+
 @pytest.mark.parametrize(
     ("limit", "per_round", "seen"),
     [(6, 2, [5, 3, 1]), (7, 2, [6, 4, 2])],
 )
 def test_what_llm_call_sees(limit: int, per_round: int, seen: list[int]) -> None:
     """Two rounds, then the closing answer."""
-    left = [
-        steps_left([HumanMessage("a"), *ROUND * n], limit - 1 - per_round * n, limit, 25, per_round)
-        for n in range(3)
-    ]
+    left = left_after_each_round(limit, per_round)[:3]
     assert left == seen
     assert [is_spent(steps, per_round) for steps in left] == [False, False, True]
 
@@ -134,10 +140,7 @@ def test_what_llm_call_sees(limit: int, per_round: int, seen: list[int]) -> None
     ("limit", "per_round", "rounds"), [(25, 2, 11), (25, 3, 7), (15, 2, 6), (2, 2, 0), (2, 3, 0)]
 )
 def test_how_many_rounds_a_turn_has(limit: int, per_round: int, rounds: int) -> None:
-    left = [
-        steps_left([HumanMessage("a"), *ROUND * n], limit - 1 - per_round * n, limit, 25, per_round)
-        for n in range(limit)
-    ]
+    left = left_after_each_round(limit, per_round)
     assert [is_spent(steps, per_round) for steps in left].index(True) == rounds
 
 
@@ -203,9 +206,6 @@ async def test_steps_that_other_nodes_took_are_counted(limit: int) -> None:
     messages = await ask(builder.compile(), "go", thread(limit=limit))
     assert messages[-1].text == "Closing."
     assert rounds(messages) == math.ceil((limit - 2) / 2) - 1
-
-
-AGENTS = {"react": react, "human_in_the_loop": reviewed}
 
 
 @pytest.mark.parametrize("limit", range(2, 61))

@@ -16,8 +16,7 @@ from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import PROMPT, Recorder, reviewed, thread
 from tests.agents import react as react_agent
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call, calls
-
-APPROVE = {"decisions": [{"type": "approve"}]}
+from tests.test_subagents import APPROVE
 
 
 async def ask(agent: Agent, text: str, **context: Any) -> list[Any]:

@@ -20,12 +20,12 @@ from graphs.history import NO_RESULT
 from graphs.nodes import Agent, check_names
 from graphs.tool_results import MAX_RESULT_CHARACTERS, shortened
 from tests.agents import (
+    AGENTS,
     Recorder,
     ask,
     history,
     react,
     results,
-    reviewed,
     rounds_within,
     thread,
 )
@@ -38,7 +38,7 @@ from tests.standins.scripted_model import (
 )
 
 Build = Callable[..., Agent]
-NAMES: dict[Build, str] = {react: "react", reviewed: "human_in_the_loop"}
+NAMES = {build: name for name, build in AGENTS.items()}
 BOTH = pytest.mark.parametrize("build", NAMES)
 
 

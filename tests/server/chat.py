@@ -31,7 +31,7 @@ class Chat:
         Raises:
             Exception: the run failed; the text is the server's.
         """
-        return await self._run(input={"messages": [{"role": "user", "content": text}]}, **options)
+        return await self._run(input=user(text), **options)
 
     async def resume(self, answer: Any, **options: Any) -> list[Message]:
         """Answer what is pending, wait for the run, and return the thread's messages."""
@@ -65,6 +65,11 @@ class Chat:
         values: Any = state["values"]
         messages: list[Message] = values["messages"]
         return messages
+
+
+def user(text: str) -> dict[str, Any]:
+    """The input of a run: a user's message."""
+    return {"messages": [{"role": "user", "content": text}]}
 
 
 def kinds(messages: Sequence[Message]) -> list[str]:

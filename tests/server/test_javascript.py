@@ -62,16 +62,14 @@ async def test_it_streams_a_run_and_answers_its_review(
     node: Path, server: DevServer, openai_endpoint: OpenAIEndpoint, outbox: Outbox, agent: str
 ) -> None:
     to = someone()
-    email = call("send_email", {"to": to, "subject": "x", "body": "x"})
-    if agent == "human_in_the_loop":
-        scene = openai_endpoint.scene([email, "It is sent."])
-    else:
-        inner = mails(openai_endpoint, to)
-        scene = openai_endpoint.scene([call("email_agent", {"query": inner.marker}), "It is sent."])
+    scene = mails(openai_endpoint, to)
+    if agent == "subagents":
+        delegation = call("email_agent", {"query": scene.marker})
+        scene = openai_endpoint.scene([delegation, f"Sent to {to}."])
     seen = await review(node, server.url, agent, scene.marker, json.dumps(APPROVE))
     (request,) = seen["reviews"]
     assert request["action_requests"][0]["args"]["to"] == to
-    assert (seen["before"]["text"], seen["after"]["text"]) == ("", "It is sent.")
+    assert (seen["before"]["text"], seen["after"]["text"]) == ("", f"Sent to {to}.")
     assert seen["before"]["nodes"] == ["llm_call", "__interrupt__"]
     assert seen["after"]["nodes"][-2:] == ["tool_node", "llm_call"]
     assert seen["left"] == []

@@ -9,10 +9,11 @@ from langchain_mcp_adapters.sessions import StreamableHttpConnection
 from langgraph_sdk.client import LangGraphClient
 
 from scripts.dev_server import DevServer
+from tests.agents import rounds_within
 from tests.server.chat import APPROVE, Outbox
-from tests.server.test_subagents import someone
+from tests.server.test_subagents import mails, someone
 from tests.standins.openai_endpoint import OpenAIEndpoint
-from tests.standins.scripted_model import call
+from tests.standins.scripted_model import always_tool, call
 
 
 async def test_an_mcp_client_has_the_agents_as_tools(
@@ -48,6 +49,11 @@ class Agent2Agent:
         return task
 
 
+async def by_a2a(server: DevServer, client: LangGraphClient, agent: str) -> Agent2Agent:
+    (assistant,) = await client.assistants.search(graph_id=agent)
+    return Agent2Agent(f"{server.url}/a2a/{assistant['assistant_id']}")
+
+
 def text(words: str) -> dict[str, Any]:
     return {"kind": "text", "text": words}
 
@@ -57,10 +63,8 @@ async def test_an_a2a_client_answers_what_input_is_required_for(
 ) -> None:
     """By a data part with `resume`. A text is no decision: it asks again, and says why."""
     to = someone()
-    email = call("send_email", {"to": to, "subject": "x", "body": "x"})
-    scene = openai_endpoint.scene([email, "Sent."])
-    (assistant,) = await client.assistants.search(graph_id="human_in_the_loop")
-    agent = Agent2Agent(f"{server.url}/a2a/{assistant['assistant_id']}")
+    scene = mails(openai_endpoint, to)
+    agent = await by_a2a(server, client, "human_in_the_loop")
 
     task = await agent.send(text(scene.marker))
     here = {"contextId": task["contextId"], "taskId": task["id"]}
@@ -76,5 +80,14 @@ async def test_an_a2a_client_answers_what_input_is_required_for(
 
     task = await agent.send({"kind": "data", "data": {"resume": APPROVE}}, **here)
     assert task["status"]["state"] == "completed"
-    assert task["artifacts"][0]["parts"] == [text("Sent.")]
+    assert task["artifacts"][0]["parts"] == [text(f"Sent to {to}.")]
     assert len(outbox.to(to)) == 1
+
+
+async def test_the_budget_holds_for_a2a(
+    server: DevServer, client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    scene = openai_endpoint.scene(always_tool("get_current_time", {"timezone": "UTC"}))
+    task = await (await by_a2a(server, client, "react")).send(text(scene.marker))
+    assert task["artifacts"][0]["parts"] == [text("Closing.")]
+    assert len(scene.requests) == rounds_within(25, "react") + 1

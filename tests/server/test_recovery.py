@@ -6,13 +6,13 @@ The stand-in for the provider refuses any history with a hole in it.
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import APPROVE, Chat, Outbox
+from tests.server.chat import APPROVE, Chat, Outbox, user
 from tests.standins.openai_endpoint import Fault, OpenAIEndpoint
 from tests.standins.scripted_model import call, calls
 from tests.standins.weather_service import WeatherService, hang
@@ -144,7 +144,3 @@ async def test_a_message_is_typed_during_a_review(
         assert outbox.to(to) == []
 
     await asyncio.gather(typed("human_in_the_loop"), typed("subagents"))
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}]}

@@ -7,6 +7,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from scripts.dev_server import DevServer
+from tests.agents import rounds_within
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import always_tool
 
@@ -59,23 +60,9 @@ def test_mcp_lists_all_three(server: DevServer) -> None:
     assert all(list(tool["inputSchema"]["properties"]) == ["messages"] for tool in tools)
 
 
-async def test_the_budget_holds_for_a2a(
-    server: DevServer, client: LangGraphClient, openai_endpoint: OpenAIEndpoint
-) -> None:
-    scene = openai_endpoint.scene(always_tool("get_current_time", {"timezone": "UTC"}))
-    (assistant,) = await client.assistants.search(graph_id="react")
-    parts = [{"kind": "text", "text": scene.marker}]
-    message = {"role": "user", "parts": parts, "messageId": "m1"}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
-    async with httpx.AsyncClient(timeout=30, headers={"Accept": "application/json"}) as http:
-        answer = await http.post(f"{server.url}/a2a/{assistant['assistant_id']}", json=request)
-    assert "Closing." in answer.text
-    assert len(scene.requests) == 12
-
-
 def test_the_budget_holds_for_mcp(server: DevServer, openai_endpoint: OpenAIEndpoint) -> None:
     scene = openai_endpoint.scene(always_tool("get_current_time", {"timezone": "UTC"}))
     messages = [{"role": "user", "content": scene.marker}]
     result = mcp(server, "tools/call", {"name": "react", "arguments": {"messages": messages}})
     assert "Closing." in result["content"][0]["text"]
-    assert len(scene.requests) == 12
+    assert len(scene.requests) == rounds_within(25, "react") + 1

@@ -9,7 +9,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from graphs.nodes import MAX_SUBAGENT_STEPS, STEP_LIMIT_MESSAGE
-from tests.server.chat import Chat
+from tests.server.chat import user
 from tests.server.test_subagents import looks_up
 from tests.standins.openai_endpoint import ChatRequest, OpenAIEndpoint, Scene
 from tests.standins.scripted_model import always_tool, call, calls
@@ -22,8 +22,7 @@ Shown = dict[str, list[Any]]
 async def watch(client: LangGraphClient, agent: str, text: str, **options: Any) -> Shown:
     """The data that came, by the event's name without its namespace's id."""
     shown: Shown = defaultdict(list)
-    given: Any = {"messages": [{"role": "user", "content": text}]}
-    async for part in client.runs.stream(None, agent, input=given, **options):
+    async for part in client.runs.stream(None, agent, input=user(text), **options):
         shown[named(part.event)].append(part.data)
     return shown
 
@@ -89,9 +88,10 @@ async def test_progress_is_told_while_the_subagent_works(
     seen = threading.Event()
     weather = held(openai_endpoint, seen)
     scene = openai_endpoint.scene([call("weather_agent", {"query": weather.marker}), "Nice."])
-    given: Any = {"messages": [{"role": "user", "content": scene.marker}]}
     told: list[Any] = []
-    async for part in client.runs.stream(None, "subagents", input=given, stream_mode="custom"):
+    async for part in client.runs.stream(
+        None, "subagents", input=user(scene.marker), stream_mode="custom"
+    ):
         if part.event == "custom":
             told.append(part.data)
             if told[-1]["steps"] == 2:
@@ -110,12 +110,11 @@ async def test_delegations_side_by_side_are_told_apart(
     found = {id_: looks_up(openai_endpoint, place) for id_, place in places.items()}
     wanted = calls(*(("weather_agent", {"query": s.marker}, i) for i, s in found.items()))
     scene = openai_endpoint.scene([wanted, "Nice."])
-    given: Any = {"messages": [{"role": "user", "content": scene.marker}]}
     modes: Any = ["messages-tuple", "custom"]
     told: Shown = defaultdict(list)
     written: Shown = defaultdict(list)
     async for part in client.runs.stream(
-        None, "subagents", input=given, stream_mode=modes, stream_subgraphs=True
+        None, "subagents", input=user(scene.marker), stream_mode=modes, stream_subgraphs=True
     ):
         data: Any = part.data
         if part.event == "custom":
@@ -161,32 +160,37 @@ async def test_the_closing_answer_of_a_delegation_shows_in_its_namespace(
     assert [event["data"]["output"]["messages"][-1]["content"] for event in ends] == [closing]
 
 
+async def started(client: LangGraphClient, scene: Scene, subgraphs: bool) -> tuple[str, str]:
+    """Start a run of the supervisor whose stream can be joined; return its thread and its id."""
+    thread = (await client.threads.create())["thread_id"]
+    run = await client.runs.create(
+        thread,
+        "subagents",
+        input=user(scene.marker),
+        stream_mode=["updates", "messages-tuple"],
+        stream_subgraphs=subgraphs,
+        stream_resumable=True,
+    )
+    return thread, run["run_id"]
+
+
 async def test_a_joined_stream_goes_on(
     client: LangGraphClient, openai_endpoint: OpenAIEndpoint
 ) -> None:
     """Case 65: who comes back is shown the rest, a subagent's work too."""
     weather = looks_up(openai_endpoint, "Jakarta")
     scene = openai_endpoint.scene([call("weather_agent", {"query": weather.marker}, "w"), "Nice."])
-    chat = await Chat.open(client, "subagents")
-    given: Any = {"messages": [{"role": "user", "content": scene.marker}]}
-    run = await client.runs.create(
-        chat.thread,
-        chat.agent,
-        input=given,
-        stream_mode=["updates", "messages-tuple"],
-        stream_subgraphs=True,
-        stream_resumable=True,
-    )
+    run = await started(client, scene, subgraphs=True)
     seen: list[str] = []
     last = ""
-    async for part in client.runs.join_stream(chat.thread, run["run_id"], last_event_id="-1"):
+    async for part in client.runs.join_stream(*run, last_event_id="-1"):
         seen.append(named(part.event))
         last = part.id or last
         if named(part.event) == "updates|tool_node":
             break  # the connection is lost in the middle of the subagent's work
     rest: Shown = defaultdict(list)
     async with asyncio.timeout(20):
-        async for part in client.runs.join_stream(chat.thread, run["run_id"], last_event_id=last):
+        async for part in client.runs.join_stream(*run, last_event_id=last):
             rest[named(part.event)].append(part.data)
     assert nodes(rest["updates|tool_node"]) == ["tool_node", "llm_call"]
     assert tokens(rest["messages|tool_node"]) == "Jakarta is warm."
@@ -213,21 +217,10 @@ async def test_a_stream_joined_with_modes_goes_on(
     joined = threading.Event()
     weather = held(openai_endpoint, joined)
     scene = openai_endpoint.scene([call("weather_agent", {"query": weather.marker}), "Nice."])
-    chat = await Chat.open(client, "subagents")
-    given: Any = {"messages": [{"role": "user", "content": scene.marker}]}
-    run = await client.runs.create(
-        chat.thread,
-        chat.agent,
-        input=given,
-        stream_mode=["updates", "messages-tuple"],
-        stream_subgraphs=subgraphs,
-        stream_resumable=True,
-    )
+    run = await started(client, scene, subgraphs)
     shown: Shown = defaultdict(list)
     async with asyncio.timeout(10):
-        async for part in client.runs.join_stream(
-            chat.thread, run["run_id"], stream_mode=modes, last_event_id="-1"
-        ):
+        async for part in client.runs.join_stream(*run, stream_mode=modes, last_event_id="-1"):
             shown[named(part.event)].append(part.data)
             joined.set()
     assert scene.requests[-1].messages[-1]["content"] == "In time."
