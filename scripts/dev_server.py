@@ -49,7 +49,7 @@ OFFLINE = {
     "LANGGRAPH_NO_VERSION_CHECK": "1",
 }
 START_SECONDS = 60.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 10.0
 LOG_TAIL_LINES = 30
 
 
@@ -208,7 +208,7 @@ def let_end(process: subprocess.Popen[bytes]) -> None:
     """Give a command that has seen the same Ctrl-C time to end by itself, then end it."""
     for signum in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS / 2)
+            process.wait(STOP_SECONDS)
             return
         process.send_signal(signum)
     process.wait()
@@ -232,6 +232,7 @@ def serve(port: int) -> int:
             cwd=PROJECT,
             env={"LOG_LEVEL": "WARNING", **os.environ},
             pass_fds=[lock],  # it holds the lock too, should this process be killed
+            start_new_session=True,  # of two signals at once, its reloader can wait for ever
         )
         try:
             while process.poll() is None and not is_ready(client, url):
@@ -240,8 +241,7 @@ def serve(port: int) -> int:
                 print(f"The agents are ready: {url} (Ctrl-C stops them)", flush=True)
             return process.wait()
         finally:
-            process.terminate()
-            process.wait()
+            stop_group(process)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from scripts.dev_server import (
 from tests.server.chat import Chat, tool_results
 from tests.standins.weather_service import WeatherService, wait_for
 
-SECONDS = 20
+SECONDS = 60
 
 
 def start(script: str, **env: str) -> "subprocess.Popen[str]":
