@@ -25,7 +25,7 @@ from graphs.nodes import (
     send,
     should_continue,
 )
-from graphs.pauses import show_first
+from graphs.pauses import set_aside_other_answers
 from graphs.prompts import HUMAN_IN_THE_LOOP
 from graphs.review import (
     BadAnswer,
@@ -146,8 +146,8 @@ async def ask_human(
     answer first.
     """
     request = build_request(calls, policies)
-    await show_first(request, config)
-    answer: Any = interrupt(request)
+    problem = await set_aside_other_answers(config)
+    answer: Any = interrupt(with_error(request, problem) if problem else request)
     while True:
         try:
             return read_answer(answer, calls, policies)

@@ -1,14 +1,18 @@
 """An answer counts for the request that it was given to, and for no other."""
 
+from datetime import datetime
 from typing import Literal
+from uuid import UUID, uuid4
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from graphs.nodes import Agent
+from graphs.pauses import NOT_TAKEN, NOT_TAKEN_YET
 from graphs.state import Conversation
-from tests.agents import Recorder, ask, requests, resume, reviewed, thread
+from tests.agents import Recorder, ask, requests, resume, reviewed, the_request, thread
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call
 from tests.test_subagents import APPROVE, Office, delegations
 
@@ -101,6 +105,54 @@ async def test_an_answer_before_anything_was_shown_is_not_kept_for_later() -> No
     assert recorder.names() == ["send"]
 
 
+class Down(Office):
+    """Its subagents' model is down at first. Then the scout is done before the clerk asks."""
+
+    down = True
+
+    def reply(self, made: ModelCall) -> Reply:
+        if "clerk" in made.tool_names:
+            return self.plan.pop(0)
+        if self.down:
+            return RuntimeError("down")
+        tries = sum(message.type == "tool" for message in made.messages)
+        if "look" in made.tool_names or tries > 2:
+            return "Done."
+        return call("send", {} if tries < 2 else {"text": "email"})
+
+
+async def one_with_an_answer_too_early() -> tuple[Agent, Recorder]:
+    """An agent that waits, and where LangGraph keeps an older answer that has no id."""
+    office = Down(delegations(("clerk", "go"), ("scout", "go")), "ok")
+    with pytest.raises(RuntimeError, match="down"):
+        await ask(office.agent, "go")
+    office.down = False
+    await office.agent.ainvoke(Command(resume=APPROVE), thread(), durability="exit")
+    assert office.recorder.runs == []
+    assert (await the_request(office.agent))["error"] == NOT_TAKEN_YET
+    return office.agent, office.recorder
+
+
+async def test_nor_where_langgraph_stores_it_again_when_the_run_ends() -> None:
+    agent, recorder = await one_with_an_answer_too_early()
+    await agent.ainvoke(None, thread())
+    assert (await the_request(agent))["error"] == NOT_TAKEN
+    for _ in range(2):
+        before = await requests(agent)
+        await agent.ainvoke(None, thread())
+        assert await requests(agent) == before
+    assert recorder.runs == []
+    await resume(agent, APPROVE)
+    assert recorder.names() == ["send"]
+
+
+async def test_by_id_an_answer_is_taken_at_once_there_too() -> None:
+    agent, recorder = await one_with_an_answer_too_early()
+    (interrupt_id,) = await requests(agent)
+    await resume(agent, {interrupt_id: APPROVE})
+    assert recorder.names() == ["send"]
+
+
 async def test_a_null_input_after_a_bad_answer_leaves_the_request_as_it_is() -> None:
     """Its id too: the answer of who was shown it still counts."""
     agent, recorder = await one_that_stands_before_its_review()
@@ -113,3 +165,81 @@ async def test_a_null_input_after_a_bad_answer_leaves_the_request_as_it_is() -> 
     (interrupt_id,) = asked
     await resume(agent, {interrupt_id: APPROVE})
     assert recorder.names() == ["send"]
+
+
+async def one_that_waits() -> tuple[Agent, Recorder]:
+    """An agent that waits for the review of the first of two emails."""
+    recorder = Recorder()
+    emails = [call("send", {"text": f"email {number}"}, f"c{number}") for number in (1, 2)]
+    agent = reviewed(ScriptedModel(script=[*emails, "ok"]), [recorder.tool("send")], {"send": True})
+    await ask(agent, "go")
+    return agent, recorder
+
+
+def of_run(run_id: object) -> RunnableConfig:
+    """The config of a run, as a server makes it."""
+    return {**thread(), "metadata": {"run_id": str(run_id)}}
+
+
+def asked_for_at(seconds: float) -> UUID:
+    """A run's id that tells when the run was asked for, in seconds since 1970."""
+    return UUID(int=(int(seconds * 1000) << 80) | (7 << 76) | (2 << 62) | 5)
+
+
+@pytest.mark.parametrize("bad_first", [False, True])
+async def test_an_answer_that_had_to_wait_is_none_to_what_was_asked_meanwhile(
+    bad_first: bool,
+) -> None:
+    """Of two approvals that are sent at once, the second one's run waits for the first one's."""
+    agent, recorder = await one_that_waits()
+    if bad_first:
+        await resume(agent, "what?")
+    before = await requests(agent)
+    pause = (await agent.aget_state(thread())).created_at
+    assert pause
+    shown = datetime.fromisoformat(pause).timestamp()
+    for seconds in (shown - 60, shown - 0.01):
+        await resume(agent, APPROVE, of_run(asked_for_at(seconds)))
+        assert recorder.runs == []
+        assert list(await requests(agent)) == list(before)
+        if not bad_first:
+            assert (await the_request(agent))["error"] == NOT_TAKEN
+    await resume(agent, APPROVE, of_run(asked_for_at(shown + 1)))
+    assert [args["text"] for _, args in recorder.runs] == ["email 1"]
+
+
+@pytest.mark.parametrize("run_id", [uuid4(), "my run", ""])
+async def test_where_a_runs_id_tells_no_time_its_answer_is_taken(run_id: object) -> None:
+    agent, recorder = await one_that_waits()
+    await resume(agent, APPROVE, of_run(run_id))
+    assert [args["text"] for _, args in recorder.runs] == ["email 1"]
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("kind", ["approve", "reject"])
+async def test_an_answer_at_the_checkpoint_of_a_decided_review_runs_nothing(
+    kind: str, by_id: bool
+) -> None:
+    """LangGraph would play the decision again. What waits meanwhile waits on."""
+    agent, recorder = await one_that_waits()
+    at_review = (await agent.aget_state(thread())).config
+    (interrupt_id,) = await requests(agent)
+    await resume(agent, APPROVE)
+    waiting = await requests(agent)
+    for _ in range(2):
+        answer = {"type": kind}
+        again = await resume(agent, {interrupt_id: answer} if by_id else answer, at_review)
+        assert again["__interrupt__"], "the client can tell"
+        assert [args["text"] for _, args in recorder.runs] == ["email 1"]
+        assert await requests(agent) == waiting
+    await resume(agent, APPROVE)
+    assert [args["text"] for _, args in recorder.runs] == ["email 1", "email 2"]
+
+
+async def test_a_decided_review_is_asked_again_where_its_checkpoint_is_played_again() -> None:
+    agent, recorder = await one_that_waits()
+    at_review = (await agent.aget_state(thread())).config
+    await resume(agent, APPROVE)
+    await agent.ainvoke(None, at_review)
+    assert (await the_request(agent))["action_requests"][0]["args"] == {"text": "email 1"}
+    assert len(recorder.runs) == 1

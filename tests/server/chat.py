@@ -60,6 +60,12 @@ class Chat:
     async def status(self) -> str:
         return (await self.client.threads.get(self.thread))["status"]
 
+    async def quiet(self) -> None:
+        """Wait until no run is under way."""
+        for status in ("running", "pending"):
+            while runs := await self.client.runs.list(self.thread, status=status):
+                await self.client.runs.join(self.thread, runs[0]["run_id"])
+
     async def messages(self) -> list[Message]:
         state = await self.client.threads.get_state(self.thread)
         values: Any = state["values"]

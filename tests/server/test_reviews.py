@@ -7,9 +7,10 @@ from uuid import uuid4
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import MultitaskStrategy
 
 from tests.server.chat import APPROVE, Chat, Outbox, decide, tool_results
-from tests.standins.openai_endpoint import OpenAIEndpoint, Scene
+from tests.standins.openai_endpoint import ChatRequest, OpenAIEndpoint, Reply, Scene
 from tests.standins.scripted_model import always_tool, calls
 
 
@@ -257,6 +258,55 @@ async def test_two_approvals_at_once_send_once(
     assert len(outbox.to(to)) == 1
     assert await chat.pending() == []
     assert (await chat.messages())[-1]["content"] == "Done."
+
+
+@pytest.mark.parametrize("agent", ["human_in_the_loop", "subagents"])
+@pytest.mark.parametrize("strategy", ["enqueue", "interrupt", "rollback", "reject"])
+async def test_two_approvals_at_once_approve_no_other_email(
+    client: LangGraphClient,
+    openai_endpoint: OpenAIEndpoint,
+    outbox: Outbox,
+    agent: str,
+    strategy: MultitaskStrategy,
+) -> None:
+    """Without an id, with a checkpoint's: the second may not count for the next email."""
+
+    async def approve_twice(chat: Chat, at: dict[str, Any], *recipients: str) -> None:
+        approvals = (chat.resume(APPROVE, multitask_strategy=strategy, **at) for _ in range(2))
+        await asyncio.gather(*approvals, return_exceptions=True)
+        await chat.quiet()
+        if not await chat.pending():  # the one was cancelled by the other
+            await chat.retry()
+        sent = [len(outbox.to(one)) for one in recipients]
+        assert sent in ([1, 0], [0, 0])
+        waits = (await chat.review())["value"]["action_requests"]
+        assert [action["args"]["to"] for action in waits] == [recipients[sent[0]]]
+
+    async def start(*recipients: str) -> tuple[Chat, dict[str, Any]]:
+        def reply(request: ChatRequest) -> Reply:
+            done = request.roles.count("tool")
+            if "send_email" in request.tool_names and agent == "subagents":
+                (to,) = (to for to in recipients if to in request.messages[1]["content"])
+                return "Sent." if done else asks_to_mail(to)
+            if done == len(recipients):
+                return "Done."
+            if agent == "subagents":
+                query = f"{scene.marker} Mail {recipients[done]}."
+                return calls(("email_agent", {"query": query}, f"delegation_{done}"))
+            return asks_to_mail(recipients[done])
+
+        scene = openai_endpoint.scene(reply)
+        chat = await Chat.open(client, agent)
+        await chat.say(f"{scene.marker} Send both.")
+        state = await client.threads.get_state(chat.thread)
+        return chat, {"checkpoint_id": state["checkpoint"]["checkpoint_id"]}
+
+    async def insist(with_checkpoint: bool) -> None:
+        recipients = someone(), someone()
+        chat, at = await start(*recipients)
+        await approve_twice(chat, at if with_checkpoint else {}, *recipients)
+
+    await asyncio.gather(insist(False), insist(True))
 
 
 async def test_what_agent_chat_ui_adds_when_the_user_writes_on(
