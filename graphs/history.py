@@ -7,7 +7,7 @@ model is shown a view of it in which every call has one result, in the order of 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -35,6 +35,11 @@ NO_RESULT = (
     "No result: the run stopped before this call was finished, and the conversation went on "
     "without it. If it was waiting for a human's approval, it was not executed. Otherwise it may "
     "or may not have taken effect. Do not say that it succeeded."
+)
+
+STARTED = (
+    "No result: a human approved this call and it was started, but its run was stopped or taken "
+    "back. It may or may not have taken effect. Do not say that it succeeded, nor that it did not."
 )
 
 
@@ -93,30 +98,51 @@ def result_id(message: AIMessage, call: ToolCall | InvalidToolCall) -> str:
     return str(uuid5(NAMESPACE_OID, f"{message.id} {call['id']}"))
 
 
-def view(system_prompt: str, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def without_review(messages: Sequence[AnyMessage]) -> list[str]:
+    """The ids that the results would have of the calls on which nobody decided, as it seems."""
+    results = {message.id for message in messages if isinstance(message, ToolMessage)}
+    waiting = (m for m in messages if isinstance(m, AIMessage) and _awaits_review(m))
+    ids = (result_id(message, call) for message in waiting for call in calls_of(message))
+    return [id for id in ids if id not in results]
+
+
+def _awaits_review(message: AIMessage) -> bool:
+    return AWAITS_REVIEW in message.response_metadata
+
+
+def view(
+    system_prompt: str, messages: Sequence[AnyMessage], started: Container[str] = ()
+) -> list[AnyMessage]:
     """What is sent to the model: the system prompt, then the history without holes.
 
     System messages in the history, which only a client can have put there, are added to the
     prompt, since many providers take one only, and only at the start.
+
+    Args:
+        system_prompt: What the model is told before the conversation.
+        messages: The conversation as it is kept.
+        started: Of `without_review(messages)`, those that were started all the same.
     """
     words = [system_prompt, *(m.text for m in messages if isinstance(m, SystemMessage))]
     results = {m.id: m for m in messages if isinstance(m, ToolMessage)}
     shown: list[AnyMessage] = [SystemMessage("\n\n".join(words))]
     for message in messages:
         if isinstance(message, AIMessage):
-            shown.extend(_with_results(message, results))
+            shown.extend(_with_results(message, results, started))
         elif not isinstance(message, SystemMessage | ToolMessage):
             shown.append(message)
     return shown
 
 
-def _with_results(message: AIMessage, results: Mapping[Any, ToolMessage]) -> list[AnyMessage]:
+def _with_results(
+    message: AIMessage, results: Mapping[Any, ToolMessage], started: Container[str]
+) -> list[AnyMessage]:
     """An assistant message and one result for each of its calls; nothing if it says nothing."""
     if not calls_of(message):
         return [message] if message.text.strip() else []
     message = _readable(with_call_ids(message))
     answers = (
-        results.get(result_id(message, call)) or _no_result(message, call)
+        results.get(result_id(message, call)) or _no_result(message, call, started)
         for call in message.tool_calls
     )
     return [message, *answers]
@@ -144,6 +170,8 @@ def _possible_name(name: str | None) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "")[:64] or "unknown"
 
 
-def _no_result(message: AIMessage, call: ToolCall) -> ToolMessage:
-    text = NOT_EXECUTED if AWAITS_REVIEW in message.response_metadata else NO_RESULT
+def _no_result(message: AIMessage, call: ToolCall, started: Container[str]) -> ToolMessage:
+    text = NO_RESULT
+    if _awaits_review(message):
+        text = STARTED if result_id(message, call) in started else NOT_EXECUTED
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer, Command, Send, interrupt
 
-from graphs.history import with_call_ids
+from graphs.history import result_id, with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
     MAX_AGENT_STEPS,
@@ -41,6 +41,7 @@ from graphs.review import (
     tasks_of,
     with_error,
 )
+from graphs.started import started_of
 from graphs.state import AgentState, Update
 from tools.clock import get_current_time
 from tools.mail import send_email
@@ -125,7 +126,7 @@ def make_human_review(policies: Policies) -> Node:
     ) -> Command[Literal["tool_node"]]:
         message = with_call_ids(state)
         calls = calls_to_review(message, policies)
-        decisions = await ask_human(calls, policies, config) if calls else {}
+        decisions = await ask_human(message, calls, policies, config) if calls else {}
         reviewer = config["configurable"].get("langgraph_auth_user_id") or None
         tasks = tasks_of(message, policies, decisions, reviewer)
         kept = decided(message, decisions) if calls else message
@@ -138,14 +139,16 @@ def make_human_review(policies: Policies) -> Node:
 
 
 async def ask_human(
-    calls: Sequence[ToolCall], policies: Policies, config: RunnableConfig
+    message: AIMessage, calls: Sequence[ToolCall], policies: Policies, config: RunnableConfig
 ) -> Decisions:
     """Pause until a human has decided on every call; an answer that does not do so asks again.
 
     Raising here instead would end the run, and every later resume would be given the same bad
     answer first.
     """
-    request = build_request(calls, policies)
+    by_result = {result_id(message, call): call["id"] for call in calls}
+    started = {by_result[id] for id in await started_of(by_result)}
+    request = build_request(calls, policies, started)
     problem = await set_aside_other_answers(config)
     answer: Any = interrupt(with_error(request, problem) if problem else request)
     while True:

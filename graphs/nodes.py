@@ -20,9 +20,10 @@ from langgraph.types import Send
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
 from graphs.context import Context, current
-from graphs.history import TOOL_NAME, calls_of, view, with_call_ids
+from graphs.history import TOOL_NAME, calls_of, view, with_call_ids, without_review
 from graphs.models import ChatModel, whole_message
 from graphs.prompts import NO_STEPS_LEFT
+from graphs.started import note_start, started_of
 from graphs.state import AgentState, Conversation, Update
 from graphs.tool_results import in_shape
 from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, not_at_once, task_for
@@ -138,13 +139,14 @@ def make_llm_call(
             _maximum(config),
             steps_per_tool_round,
         )
+        started = await started_of(without_review(messages))
         if is_spent(steps, steps_per_tool_round):
-            shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages)
+            shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages, started)
             # Not streamed: what may be replaced would be shown, and its replacement would not.
             unseen = merge_configs(config, {"tags": [STEP_LIMIT, TAG_NOSTREAM]})
             stream = model_with_tools.astream(shown, unseen, **options, tool_choice="none")
             return {"messages": [closing(await whole_message(stream))]}
-        stream = model_with_tools.astream(view(prompt, messages), config, **options)
+        stream = model_with_tools.astream(view(prompt, messages, started), config, **options)
         taken = (call["id"] for message in messages for call in calls_of(message))
         return {"messages": [with_call_ids(await whole_message(stream), taken)]}
 
@@ -229,6 +231,7 @@ def make_tool_node(tools: Sequence[BaseTool]) -> Node:
         if answer:
             update: Any = {"messages": [_result(call, answer)]}
         else:
+            await note_start(state)
             update = await _run(runner, call, config)
         return in_shape(update, state)
 

@@ -6,7 +6,7 @@ raises `BadAnswer`, and the caller asks again: nothing is ever approved by defau
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
@@ -53,6 +53,11 @@ class BadAnswer(ValueError):
     def __init__(self, problem: str) -> None:
         super().__init__(f"Nothing was run. {problem}")
 
+
+STARTED_BEFORE = (
+    "This call was approved and started before, and then its run was stopped or taken back: it "
+    "may have happened already."
+)
 
 Policies = Mapping[str, Policy]
 Decisions = Mapping[str, Decision]
@@ -122,10 +127,20 @@ def calls_to_review(message: AIMessage, policies: Policies) -> list[ToolCall]:
     ]
 
 
-def build_request(calls: Sequence[ToolCall], policies: Policies) -> dict[str, Any]:
-    """The request for a human's decisions on these calls, each argument in full."""
+def build_request(
+    calls: Sequence[ToolCall], policies: Policies, started: Container[str | None] = ()
+) -> dict[str, Any]:
+    """The request for a human's decisions on these calls, each argument in full.
+
+    Args:
+        calls: The calls.
+        policies: How each of their tools is reviewed.
+        started: The ids of those that were approved and started before, which a human is told.
+    """
     return {
-        "action_requests": [_action(call, policies[call["name"]]) for call in calls],
+        "action_requests": [
+            _action(call, policies[call["name"]], call["id"] in started) for call in calls
+        ],
         "review_configs": [_review_config(policies[call["name"]]) for call in calls],
     }
 
@@ -142,13 +157,14 @@ def with_error(request: dict[str, Any], problem: str) -> dict[str, Any]:
     return request | {"action_requests": actions, "error": problem}
 
 
-def _action(call: ToolCall, policy: Policy) -> dict[str, Any]:
+def _action(call: ToolCall, policy: Policy, started: bool) -> dict[str, Any]:
+    description = policy.description or _in_words(call)
     return {
         "name": call["name"],
         "args": call["args"],
         # Agent Inbox reads them under this name.
         "arguments": call["args"],
-        "description": policy.description or _in_words(call),
+        "description": f"{STARTED_BEFORE}\n\n{description}" if started else description,
         "id": call["id"],
     }
 

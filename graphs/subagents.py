@@ -89,7 +89,7 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
         stream = agent.astream(
             Conversation(messages=[HumanMessage(query)]),
             RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS),
-            context=Context(model="" if spec.llm else current().model),
+            context=context_of(spec, current()),
             stream_mode="values",
         )
         async for values in stream:
@@ -105,6 +105,12 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
         description=spec.description,
         args_schema=Delegation,
     )
+
+
+def context_of(spec: SubagentSpec, supervisors: Context) -> Context:
+    """The context of a delegation: the supervisor's, but for the prompt and a model of its own."""
+    own = {"model": ""} if spec.llm else {}
+    return supervisors.model_copy(update={"system_prompt": "", **own})
 
 
 def progress_of(spec: SubagentSpec, query: str) -> Callable[[Sequence[AnyMessage]], None]:

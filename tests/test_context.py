@@ -12,7 +12,7 @@ from graphs.context import Context
 from graphs.models import ModelError, read_settings
 from graphs.nodes import Agent
 from graphs.state import Conversation
-from graphs.subagents import SubagentSpec, build_supervisor_agent
+from graphs.subagents import SubagentSpec, build_subagent_tool, build_supervisor_agent
 from tests.agents import PROMPT, Recorder, reviewed, thread
 from tests.agents import react as react_agent
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call, calls
@@ -111,6 +111,25 @@ async def test_one_delegation_at_a_time_where_the_run_says_so() -> None:
     assert [args["text"] for _, args in recorder.runs] == left
     assert model.calls[0].kwargs["parallel_tool_calls"] is False
     assert not (await agent.aget_state(thread())).next
+
+
+async def test_one_call_at_a_time_holds_in_every_delegation_below() -> None:
+    """A supervisor under a supervisor asks its model likewise."""
+    model = ScriptedModel(
+        script=lambda made: (
+            "Done."
+            if made.messages[-1].type == "tool" or not made.tool_names
+            else call(made.tool_names[0], {"query": "go"})
+        )
+    )
+    clerk = SubagentSpec("clerk", "Writes.", PROMPT, [])
+    office = SubagentSpec("office", "Delegates.", PROMPT, [build_subagent_tool(clerk, model)])
+    agent = build_supervisor_agent(model, [office])
+    given = Conversation(messages=[HumanMessage("go")])
+    await agent.ainvoke(given, thread(), context=Context(parallel_tool_calls=False))
+    asked = {name: made.kwargs for made in model.calls for name in made.tool_names}
+    assert [kwargs["parallel_tool_calls"] for kwargs in asked.values()] == [False, False]
+    assert list(asked) == ["office", "clerk"]
 
 
 async def test_what_is_typed_wrong_is_an_error() -> None:

@@ -18,9 +18,11 @@ from graphs.history import (
     AWAITS_REVIEW,
     NO_RESULT,
     NOT_EXECUTED,
+    STARTED,
     result_id,
     view,
     with_call_ids,
+    without_review,
 )
 from tests.standins.provider_rules import check_langchain_history
 
@@ -134,6 +136,18 @@ def test_fresh_ids_are_short_enough_for_providers() -> None:
     (call,) = with_call_ids(message).tool_calls
     assert call["id"]
     assert len(call["id"]) <= 40
+
+
+def test_a_call_that_waited_for_a_review_is_told_for_what_it_is() -> None:
+    """The user went on instead, and one of the two had been approved and started after all."""
+    waiting = asks("1", "2", "3")
+    waiting.response_metadata[AWAITS_REVIEW] = True
+    messages: list[AnyMessage] = [H, waiting, result("3"), H, asks("1", m="n")]
+    first, second = (result_id(waiting, call) for call in waiting.tool_calls[:2])
+    assert without_review(messages) == [first, second]
+    assert [m.text for m in view("Prompt.", messages)[3:6]] == [NOT_EXECUTED] * 2 + ["result 3"]
+    told = [m.text for m in view("Prompt.", messages, {second})[3:6]]
+    assert told == [NOT_EXECUTED, STARTED, "result 3"]
 
 
 class Counted(list[AnyMessage]):

@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 
 from graphs.history import AWAITS_REVIEW, result_id
 from graphs.review import (
+    STARTED_BEFORE,
     BadAnswer,
     awaiting,
     build_request,
@@ -141,6 +142,12 @@ def test_the_request_is_langchains_with_everything_in_full() -> None:
     assert config["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     assert config["args_schema"]["required"] == ["to", "text"]
     assert other["allowed_decisions"] == ["approve", "reject"]
+
+
+def test_the_request_says_which_calls_may_have_happened_already() -> None:
+    first, second = build_request([A, D], POLICIES, {D["id"]})["action_requests"]
+    assert first == build_request([A], POLICIES)["action_requests"][0]
+    assert second["description"] == f"{STARTED_BEFORE}\n\nDeletes for good."
 
 
 def test_the_error_stands_in_the_request_and_at_the_head_of_each_description() -> None:

@@ -1,6 +1,8 @@
 """Reviews of the human-in-the-loop agent, answered through the server."""
 
 import asyncio
+import threading
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -9,7 +11,8 @@ from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import MultitaskStrategy
 
-from tests.server.chat import APPROVE, Chat, Outbox, decide, tool_results
+from graphs.history import STARTED
+from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results
 from tests.standins.openai_endpoint import ChatRequest, OpenAIEndpoint, Reply, Scene
 from tests.standins.scripted_model import always_tool, calls
 
@@ -307,6 +310,29 @@ async def test_two_approvals_at_once_approve_no_other_email(
         await approve_twice(chat, at if with_checkpoint else {}, *recipients)
 
     await asyncio.gather(insist(False), insist(True))
+
+
+async def test_an_approval_that_is_taken_back_is_not_forgotten(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """A message with `rollback` undoes the run in the thread, and not what it sent."""
+    to, sent = someone(), threading.Event()
+
+    def after_sending(request: ChatRequest) -> Reply:
+        sent.set()
+        time.sleep(2)
+        return "Done."
+
+    scene = openai_endpoint.scene([asks_to_mail(to), after_sending, "I do not know."])
+    chat = await Chat.open(client, "human_in_the_loop")
+    await chat.say(f"{scene.marker} Send it.")
+    approved = asyncio.create_task(chat.resume({(await chat.review())["id"]: APPROVE}))
+    await asyncio.to_thread(sent.wait, 20)
+    messages = await chat.say(f"{scene.marker} Was it sent?", multitask_strategy="rollback")
+    await asyncio.wait([approved])
+    assert kinds(messages) == ["human", "ai", "human", "ai"]
+    assert [m["content"] for m in scene.requests[-1].messages if m["role"] == "tool"] == [STARTED]
+    assert len(outbox.to(to)) == 1
 
 
 async def test_what_agent_chat_ui_adds_when_the_user_writes_on(
