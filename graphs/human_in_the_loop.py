@@ -15,11 +15,11 @@ from langgraph.types import Checkpointer, Command, Send, interrupt
 from graphs.history import result_id, with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
-    MAX_AGENT_STEPS,
     Agent,
     Node,
     agent_builder,
     bind_tools,
+    compiled,
     make_llm_call,
     make_tool_node,
     send,
@@ -88,7 +88,7 @@ def build_human_in_the_loop_agent(
     builder.add_edge(START, "llm_call")
     builder.add_conditional_edges("llm_call", send_to_review, ["human_review", END])
     builder.add_edge("tool_node", "llm_call")
-    return builder.compile(checkpointer, name=name).with_config(recursion_limit=MAX_AGENT_STEPS)
+    return compiled(builder, checkpointer, name, llm)
 
 
 def mark_for_review(llm_call: Node, policies: Policies) -> Node:

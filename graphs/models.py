@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, cast
 
 import httpx
@@ -77,6 +78,14 @@ class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
         ModelError: On a call, if the model cannot be called or did not answer.
     """
 
+    @property
+    def model_name(self) -> str:
+        """The model of a call that names none."""
+        with suppress(ModelError):
+            settings = read_settings()
+            return settings.name if settings else "demo"
+        return "unknown, as OPENAI_API_KEY is not right"
+
     def bind_tools(
         self, tools: Sequence[BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
@@ -106,6 +115,12 @@ class EnvironmentModel(Runnable[LanguageModelInput, AIMessage]):
                 yield chunk
         except (openai.OpenAIError, httpx.HTTPError, TimeoutError, ValueError) as error:
             raise ModelError(explained(error, settings)) from error
+
+
+def name_of(llm: ChatModel) -> str:
+    """What a chat model is called in traces."""
+    names = (getattr(llm, attribute, None) for attribute in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str)), type(llm).__name__)
 
 
 async def whole_message(stream: AsyncIterator[AIMessage]) -> AIMessage:
@@ -189,7 +204,7 @@ class PatientClient(httpx.AsyncClient):
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         if isinstance(outcome, httpx.Response):
-            return outcome
+            return outcome if outcome.is_success else await _without_key(outcome)
         raise outcome
 
     async def _attempt(
@@ -202,6 +217,17 @@ class PatientClient(httpx.AsyncClient):
             return error
         except TimeoutError:
             return httpx.ReadTimeout("no answer", request=request)
+
+
+async def _without_key(refusal: httpx.Response) -> httpx.Response:
+    """An endpoint's error without the key, which many repeat in it: errors go into traces."""
+    body = await refusal.aread()
+    for key in filter(None, refusal.request.headers.get("authorization", "").split()[1:]):
+        body = body.replace(key.encode(), b"***")
+    headers = {"content-type": refusal.headers.get("content-type", "")}
+    return httpx.Response(
+        refusal.status_code, headers=headers, content=body, request=refusal.request
+    )
 
 
 def _is_passing(outcome: httpx.Response | httpx.TransportError) -> bool:

@@ -15,13 +15,13 @@ from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
-from langgraph.types import Send
+from langgraph.types import Checkpointer, Send
 
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
 from graphs.context import Context, current
 from graphs.history import TOOL_NAME, calls_of, view, with_call_ids, without_review
-from graphs.models import ChatModel, whole_message
+from graphs.models import ChatModel, name_of, whole_message
 from graphs.prompts import NO_STEPS_LEFT
 from graphs.started import note_start, started_of
 from graphs.state import AgentState, Conversation, Update
@@ -72,6 +72,20 @@ MAX_SUBAGENT_STEPS = 15
 def agent_builder() -> StateGraph[AgentState, Context, Conversation, Conversation]:
     """A graph without nodes yet, whose served schemas list `messages` only."""
     return StateGraph(AgentState, Context, input_schema=Conversation, output_schema=Conversation)
+
+
+def compiled(
+    builder: StateGraph[AgentState, Context, Conversation, Conversation],
+    checkpointer: Checkpointer,
+    name: str,
+    llm: ChatModel,
+) -> Agent:
+    """The agent with its step budget, its name and its model's in the metadata of its traces."""
+    return builder.compile(checkpointer, name=name).with_config(
+        recursion_limit=MAX_AGENT_STEPS,
+        metadata={"agent": name},
+        configurable={"model": name_of(llm)},  # on a server, a context's model takes its place
+    )
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -11,10 +11,10 @@ from langgraph.types import Checkpointer
 
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
-    MAX_AGENT_STEPS,
     Agent,
     agent_builder,
     bind_tools,
+    compiled,
     make_llm_call,
     make_tool_node,
     send_calls,
@@ -63,7 +63,7 @@ def build_react_agent(
     route = send_calls if parallel_tool_calls else send_one_call
     builder.add_conditional_edges("llm_call", route, ["tool_node", END])
     builder.add_edge("tool_node", "llm_call")
-    return builder.compile(checkpointer, name=name).with_config(recursion_limit=MAX_AGENT_STEPS)
+    return compiled(builder, checkpointer, name, llm)
 
 
 graph = build_react_agent(EnvironmentModel(), [get_weather, get_current_time], REACT)

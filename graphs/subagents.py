@@ -18,7 +18,7 @@ from graphs import human_in_the_loop, react
 from graphs.budget import steps_taken
 from graphs.context import Context, current
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
-from graphs.models import ChatModel, EnvironmentModel
+from graphs.models import ChatModel, EnvironmentModel, name_of
 from graphs.nodes import MAX_SUBAGENT_STEPS as MAX_SUBAGENT_STEPS
 from graphs.nodes import Agent, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
@@ -81,15 +81,18 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
             f"The subagent {spec.name} has no description. It is all that the supervisor knows of "
             "it: say which tasks it does, what it needs and what it returns."
         )
-    agent = _build_agent(spec, spec.llm or default_llm)
+    llm = spec.llm or default_llm
+    agent = _build_agent(spec, llm)
 
     async def delegate(query: str) -> str:
         tell = progress_of(spec, query)
+        context = context_of(spec, current())
+        model = context.model or name_of(llm)
         # No thread id here: with one of its own, a pause would not reach the caller's thread.
         stream = agent.astream(
             Conversation(messages=[HumanMessage(query)]),
-            RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS),
-            context=context_of(spec, current()),
+            RunnableConfig(recursion_limit=MAX_SUBAGENT_STEPS, metadata={"model": model}),
+            context=context,
             stream_mode="values",
         )
         async for values in stream:

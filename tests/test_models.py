@@ -2,15 +2,18 @@
 
 import asyncio
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from graphs import models
-from graphs.models import EnvironmentModel, ModelError, read_settings
+from graphs.models import DEFAULT_MODEL, EnvironmentModel, ModelError, name_of, read_settings
 from tests.agents import Recorder, ask, react, results
 from tests.standins.openai_endpoint import (
     API_KEY,
@@ -23,7 +26,7 @@ from tests.standins.openai_endpoint import (
     OpenAIEndpoint,
     Scene,
 )
-from tests.standins.scripted_model import call, malformed_call
+from tests.standins.scripted_model import ScriptedModel, call, malformed_call
 
 # As it is in the code: the tests themselves do not wait so long.
 PATIENCE = models.PATIENCE
@@ -197,7 +200,34 @@ async def test_a_wrong_key_is_not_repeated(
     with pytest.raises(ModelError, match="answered 401") as error:
         await EnvironmentModel().ainvoke("hello")
     assert "Incorrect API key provided: ***" in str(error.value)
-    assert "wrong-key" not in str(error.value)
+    # A trace has the whole chain of errors.
+    assert "wrong-key" not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "AGENT_MODEL": ""}, "demo"),
+        ({"AGENT_MODEL": "openai:big"}, "big"),
+        ({"AGENT_MODEL": "big"}, "big"),
+        ({"AGENT_MODEL": ""}, DEFAULT_MODEL),
+        ({"AGENT_MODEL": "big", "OPENAI_API_KEY": ""}, "unknown, as OPENAI_API_KEY is not right"),
+    ],
+)
+def test_traces_name_the_model(
+    endpoint: OpenAIEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    name: str,
+) -> None:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert name_of(EnvironmentModel()) == name
+
+
+def test_traces_name_other_models_too() -> None:
+    assert name_of(ChatOpenAI(model="big", api_key=SecretStr("x"))) == "big"
+    assert name_of(ScriptedModel(script=[])) == "ScriptedModel"
 
 
 @pytest.mark.usefixtures("impatient")
