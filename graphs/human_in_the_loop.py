@@ -88,7 +88,7 @@ def build_human_in_the_loop_agent(
     builder.add_edge(START, "llm_call")
     builder.add_conditional_edges("llm_call", send_to_review, ["human_review", END])
     builder.add_edge("tool_node", "llm_call")
-    return compiled(builder, checkpointer, name, llm)
+    return compiled(builder, checkpointer, name, llm, tools)
 
 
 def mark_for_review(llm_call: Node, policies: Policies) -> Node:

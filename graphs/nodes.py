@@ -9,13 +9,14 @@ from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import merge_configs
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.types import Checkpointer, Send
+from pydantic import Field
 
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
@@ -74,18 +75,36 @@ def agent_builder() -> StateGraph[AgentState, Context, Conversation, Conversatio
     return StateGraph(AgentState, Context, input_schema=Conversation, output_schema=Conversation)
 
 
+class AgentTool(StructuredTool):
+    """A tool that hands its task to an agent."""
+
+    agent: Any = Field(exclude=True)
+
+
 def compiled(
     builder: StateGraph[AgentState, Context, Conversation, Conversation],
     checkpointer: Checkpointer,
     name: str,
     llm: ChatModel,
+    tools: Sequence[BaseTool],
 ) -> Agent:
-    """The agent with its step budget, its name and its model's in the metadata of its traces."""
-    return builder.compile(checkpointer, name=name).with_config(
+    """The agent with its step budget, its name and its model's in the metadata of its traces.
+
+    The states of the agents that it hands tasks to can be read from its threads.
+    """
+    agent = builder.compile(checkpointer, name=name)
+    if below := [tool.agent for tool in tools if isinstance(tool, AgentTool)]:
+        agent.nodes["tool_node"].subgraphs = [max(below, key=_extent)]
+    return agent.with_config(
         recursion_limit=MAX_AGENT_STEPS,
         metadata={"agent": name},
         configurable={"model": name_of(llm)},  # on a server, a context's model takes its place
     )
+
+
+def _extent(agent: Any) -> tuple[int, int]:
+    """How much of others' states can be read with it: LangGraph reads all of a node's with one."""
+    return len(list(agent.get_subgraphs(recurse=True))), len(agent.nodes)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -63,7 +63,7 @@ def build_react_agent(
     route = send_calls if parallel_tool_calls else send_one_call
     builder.add_conditional_edges("llm_call", route, ["tool_node", END])
     builder.add_edge("tool_node", "llm_call")
-    return compiled(builder, checkpointer, name, llm)
+    return compiled(builder, checkpointer, name, llm, tools)
 
 
 graph = build_react_agent(EnvironmentModel(), [get_weather, get_current_time], REACT)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Checkpointer
@@ -20,7 +20,7 @@ from graphs.context import Context, current
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel, name_of
 from graphs.nodes import MAX_SUBAGENT_STEPS as MAX_SUBAGENT_STEPS
-from graphs.nodes import Agent, check_names
+from graphs.nodes import Agent, AgentTool, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn
@@ -69,7 +69,8 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
     Each delegation starts from an empty conversation, with `MAX_SUBAGENT_STEPS` steps. Its
     pauses for human review reach the thread of whoever called the tool. After each of its steps
     a `custom` event tells how far it is: `{"subagent": name, "query": ..., "tool_call_id": ...,
-    "steps": taken so far, "max_steps": 15}`.
+    "checkpoint_ns": ..., "steps": taken so far, "max_steps": 15}`. The `checkpoint_ns`, which is the
+    result's `artifact` too, is where its state is in the caller's thread.
 
     Raises:
         ValueError: If the spec's name is none that providers take, its description is empty, or
@@ -84,7 +85,7 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
     llm = spec.llm or default_llm
     agent = _build_agent(spec, llm)
 
-    async def delegate(query: str) -> str:
+    async def delegate(query: str) -> tuple[str, dict[str, str]]:
         tell = progress_of(spec, query)
         context = context_of(spec, current())
         model = context.model or name_of(llm)
@@ -98,16 +99,25 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
         async for values in stream:
             messages = values["messages"]
             tell(messages)
-        return messages[-1].text.strip() or (
+        answer = messages[-1].text.strip() or (
             f"{spec.name} ended without an answer. Whether its task was done is not known."
         )
+        return answer, {"checkpoint_ns": checkpoint_ns()}
 
-    return StructuredTool.from_function(
+    return AgentTool.from_function(
         coroutine=delegate,
         name=spec.name,
         description=spec.description,
         args_schema=Delegation,
+        response_format="content_and_artifact",
+        agent=agent,
     )
+
+
+def checkpoint_ns() -> str:
+    """Where the checkpoints of a delegation are, in the thread of whoever called the tool."""
+    namespace: str = get_config()["configurable"].get("checkpoint_ns", "")
+    return namespace
 
 
 def context_of(spec: SubagentSpec, supervisors: Context) -> Context:
@@ -123,6 +133,7 @@ def progress_of(spec: SubagentSpec, query: str) -> Callable[[Sequence[AnyMessage
         "subagent": spec.name,
         "query": query,
         "tool_call_id": get_config().get("metadata", {}).get("tool_call_id"),
+        "checkpoint_ns": checkpoint_ns(),
         "max_steps": MAX_SUBAGENT_STEPS,
     }
     per_round = (react if spec.interrupt_on is None else human_in_the_loop).STEPS_PER_TOOL_ROUND

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 
 from graphs.history import NO_RESULT
 from graphs.nodes import Agent
@@ -277,6 +278,49 @@ def test_a_wrong_policy_of_a_subagent_stops_the_build() -> None:
 def test_the_supervisors_prompt_names_no_subagent() -> None:
     """So that adding one is adding a spec."""
     assert not [spec.name for spec in SPECS if spec.name in SUPERVISOR]
+
+
+async def test_what_is_under_way_can_be_read_however_deep_it_is() -> None:
+    """Also beside a specialist of another shape."""
+    recorder = Recorder()
+
+    def reply(made: ModelCall) -> Reply:
+        if "office" in made.tool_names:
+            return calls(("office", {"query": "delegate"}, "o"), ("scout", {"query": "look"}, "s"))
+        last = made.messages[-1]
+        (name,) = made.tool_names
+        given = {"query": "send"} if name == "clerk" else {"text": last.text}
+        return "Seen." if last.type == "tool" else call(name, given)
+
+    model = ScriptedModel(script=reply)
+    clerk = SubagentSpec(
+        "clerk", "Writes.", "You write.", [recorder.tool("send")], interrupt_on={"send": True}
+    )
+    specs = [
+        SubagentSpec("scout", "Looks.", "You look.", [recorder.tool("look")]),
+        SubagentSpec("office", "Delegates.", "Delegate.", [build_subagent_tool(clerk, model)]),
+    ]
+    agent = build_supervisor_agent(model, specs, checkpointer=InMemorySaver())
+    await ask(agent, "go")
+
+    def below(state: StateSnapshot) -> dict[str, Any]:
+        states = [task.state for task in state.tasks if isinstance(task.state, StateSnapshot)]
+        found = [(one.values["messages"], one) for one in states if one.values]
+        return {messages[0].text: [len(messages), below(one)] for messages, one in found}
+
+    state = await agent.aget_state(thread(), subgraphs=True)
+    assert below(state) == {"delegate": [2, {"send": [2, {}]}], "look": [4, {}]}
+
+
+async def test_progress_and_result_tell_where_a_delegations_checkpoints_are() -> None:
+    office = Office(delegations(("scout", "a"), ("scout", "b")), "ok")
+    told = await events(office, {"messages": [HumanMessage("go")]})
+    of_call = {event["tool_call_id"]: event["checkpoint_ns"] for event in told}
+    made = results(await history(office.agent))
+    assert {r.tool_call_id: r.artifact["checkpoint_ns"] for r in made} == of_call
+    for query, namespace in of_call.items():
+        config = RunnableConfig(configurable={"thread_id": "1", "checkpoint_ns": namespace})
+        assert (await office.agent.aget_state(config)).values["messages"][0].text == query
 
 
 async def events(office: Office, given: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """Delegations on the server: side by side, each with its own budget, pauses and all."""
 
 import asyncio
+import threading
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -8,8 +10,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from graphs.nodes import MAX_SUBAGENT_STEPS
 from tests.agents import rounds_within
-from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results
-from tests.standins.openai_endpoint import Fault, OpenAIEndpoint, Scene
+from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results, user
+from tests.standins.openai_endpoint import ChatRequest, Fault, OpenAIEndpoint, Scene
 from tests.standins.scripted_model import always_tool, call, calls
 from tests.standins.weather_service import WeatherService
 
@@ -165,3 +167,52 @@ async def test_an_answer_without_an_id_counts_for_what_was_shown(
     assert sent() == (1, 0)
     messages = await chat.resume(APPROVE)
     assert (sent(), messages[-1]["content"]) == ((1, 1), "Done.")
+
+
+async def test_a_delegated_task_can_be_looked_at(
+    client: LangGraphClient, openai_endpoint: OpenAIEndpoint
+) -> None:
+    """While it runs, while it waits and afterwards, from the thread; whose history stays short."""
+    goes_on = threading.Event()
+
+    def slowly(_: ChatRequest) -> str:
+        goes_on.wait(20)
+        return "Jakarta is warm."
+
+    weather = openai_endpoint.scene([call("get_weather", {"location": "Jakarta"}), slowly])
+    mail = mails(openai_endpoint, someone())
+    wanted = calls(
+        ("weather_agent", {"query": weather.marker}, "w"),
+        ("email_agent", {"query": mail.marker}, "e"),
+    )
+    scene = openai_endpoint.scene([wanted, "Done."])
+    chat = await Chat.open(client, "subagents")
+
+    async def looked_at() -> dict[str, list[str]]:
+        """The kinds of the messages of each delegation that goes on, by its query."""
+        state = await client.threads.get_state(chat.thread, subgraphs=True)
+        below: Any = [task["state"]["values"] for task in state["tasks"] if task["state"]]
+        found = [values["messages"] for values in below if values]
+        return {messages[0]["content"]: kinds(messages) for messages in found}
+
+    run = await client.runs.create(chat.thread, "subagents", input=user(scene.marker))
+    try:
+        running = {weather.marker: ["human", "ai", "tool"], mail.marker: ["human", "ai"]}
+        for _ in range(200):
+            if (seen := await looked_at()) == running:
+                break
+            await asyncio.sleep(0.05)
+        assert seen == running
+    finally:
+        goes_on.set()
+    await client.runs.join(chat.thread, run["run_id"])
+    done = ["human", "ai", "tool", "ai"]
+    assert await looked_at() == {weather.marker: done, mail.marker: ["human", "ai"]}
+
+    messages = await chat.resume({(await chat.review())["id"]: APPROVE})
+    assert kinds(messages) == ["human", "ai", "tool", "tool", "ai"]
+    for result, marker in zip(messages[2:4], (weather.marker, mail.marker), strict=True):
+        state = await client.threads.get_state(chat.thread, checkpoint=result["artifact"])
+        values: Any = state["values"]
+        assert values["messages"][0]["content"] == marker
+        assert kinds(values["messages"]) == done
