@@ -69,8 +69,8 @@ def build_subagent_tool(spec: SubagentSpec, default_llm: ChatModel) -> BaseTool:
     Each delegation starts from an empty conversation, with `MAX_SUBAGENT_STEPS` steps. Its
     pauses for human review reach the thread of whoever called the tool. After each of its steps
     a `custom` event tells how far it is: `{"subagent": name, "query": ..., "tool_call_id": ...,
-    "checkpoint_ns": ..., "steps": taken so far, "max_steps": 15}`. The `checkpoint_ns`, which is the
-    result's `artifact` too, is where its state is in the caller's thread.
+    "checkpoint_ns": ..., "steps": taken so far, "max_steps": 15}`. The `checkpoint_ns`, which the
+    result's `artifact` has too, is where its state is in the caller's thread.
 
     Raises:
         ValueError: If the spec's name is none that providers take, its description is empty, or
