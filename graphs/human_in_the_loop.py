@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer, Command, Send, interrupt
 
+from graphs.context import current
 from graphs.history import result_id, with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import (
@@ -43,6 +44,7 @@ from graphs.review import (
 )
 from graphs.started import started_of
 from graphs.state import AgentState, Update
+from graphs.tool_tasks import first_call
 from tools.clock import get_current_time
 from tools.mail import send_email
 from tools.weather import get_weather
@@ -118,18 +120,20 @@ def send_to_review(state: AgentState) -> Send | str:
 def make_human_review(policies: Policies) -> Node:
     """Make the node that decides what becomes of the calls. It never runs one.
 
-    It is passed in every round, and pauses once per message that has calls to review.
+    It is passed in every round, and pauses once per message that has calls to review. Of several
+    calls only the first one is decided on and runs if the run's `Context` says so.
     """
 
     async def human_review(
         state: AIMessage, config: RunnableConfig
     ) -> Command[Literal["tool_node"]]:
         message = with_call_ids(state)
-        calls = calls_to_review(message, policies)
-        decisions = await ask_human(message, calls, policies, config) if calls else {}
+        now, put_off = (message, []) if current().parallel_tool_calls else first_call(message)
+        calls = calls_to_review(now, policies)
+        decisions = await ask_human(now, calls, policies, config) if calls else {}
         reviewer = config["configurable"].get("langgraph_auth_user_id") or None
-        tasks = tasks_of(message, policies, decisions, reviewer)
-        kept = decided(message, decisions) if calls else message
+        tasks = [*tasks_of(now, policies, decisions, reviewer), *put_off]
+        kept = decided(message, decisions) if calls_to_review(message, policies) else message
         return Command(
             update={} if kept is state else {"messages": [kept]},
             goto=[send(task) for task in tasks],

@@ -27,7 +27,7 @@ from graphs.prompts import NO_STEPS_LEFT
 from graphs.started import note_start, started_of
 from graphs.state import AgentState, Conversation, Update
 from graphs.tool_results import in_shape
-from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, not_at_once, task_for
+from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, first_call, task_for
 
 STEP_LIMIT_MESSAGE = (
     "I ran out of steps before I could finish this. What I found out so far is in this "
@@ -236,10 +236,8 @@ def send_one_call(state: AgentState) -> list[Send] | str:
     """Like `send_calls`, but only the first call runs; the model may ask again for the others."""
     if should_continue(state) == END:
         return END
-    message = cast(AIMessage, state["messages"][-1])
-    first, *others = calls_of(message)
-    tasks = [task_for(message, first), *(not_at_once(message, call) for call in others)]
-    return [send(task) for task in tasks]
+    alone, put_off = first_call(cast(AIMessage, state["messages"][-1]))
+    return [send(task_for(alone, calls_of(alone)[0])), *map(send, put_off)]
 
 
 def send(task: ToolTask) -> Send:

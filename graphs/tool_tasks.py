@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from typing_extensions import TypedDict
 
-from graphs.history import result_id
+from graphs.history import calls_of, rebuilt, result_id
 
 AnyToolCall = ToolCall | InvalidToolCall
 Status = Literal["success", "error"]
@@ -53,7 +53,15 @@ def answered(message: AIMessage, call: AnyToolCall, text: str, status: Status) -
     return {"call": call, "result_id": result_id(message, call), "answer": answer}
 
 
-def not_at_once(message: AIMessage, call: AnyToolCall) -> ToolTask:
+def first_call(message: AIMessage) -> tuple[AIMessage, list[ToolTask]]:
+    """The message with its first call alone, and the tasks that answer its others."""
+    first, *others = calls_of(message)
+    kind = "tool_calls" if first["type"] == "tool_call" else "invalid_tool_calls"
+    alone = rebuilt(message, **{"tool_calls": [], "invalid_tool_calls": [], kind: [first]})
+    return alone, [_not_at_once(message, call) for call in others]
+
+
+def _not_at_once(message: AIMessage, call: AnyToolCall) -> ToolTask:
     """The task of a call that came beside another one, where one at a time may run."""
     text = (
         "Not executed: only one call runs at a time here, and another one came first. "

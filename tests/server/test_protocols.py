@@ -13,7 +13,7 @@ from tests.agents import rounds_within
 from tests.server.chat import APPROVE, Outbox
 from tests.server.test_subagents import mails, someone
 from tests.standins.openai_endpoint import OpenAIEndpoint
-from tests.standins.scripted_model import always_tool, call
+from tests.standins.scripted_model import always_tool, call, calls
 
 
 async def test_an_mcp_client_has_the_agents_as_tools(
@@ -82,6 +82,25 @@ async def test_an_a2a_client_answers_what_input_is_required_for(
     assert task["status"]["state"] == "completed"
     assert task["artifacts"][0]["parts"] == [text(f"Sent to {to}.")]
     assert len(outbox.to(to)) == 1
+
+
+async def test_an_a2a_client_answers_several_reviews_at_once(
+    server: DevServer, client: LangGraphClient, openai_endpoint: OpenAIEndpoint, outbox: Outbox
+) -> None:
+    """By their ids, which the parts of the task's artifacts have."""
+    recipients = [someone() for _ in range(2)]
+    tasks = [mails(openai_endpoint, to) for to in recipients]
+    wanted = [("email_agent", {"query": t.marker}, f"d{n}") for n, t in enumerate(tasks)]
+    scene = openai_endpoint.scene([calls(*wanted), "Done."])
+    agent = await by_a2a(server, client, "subagents")
+    task = await agent.send(text(scene.marker))
+    parts = [part["data"] for artifact in task["artifacts"] for part in artifact["parts"]]
+    assert len(parts) == 2
+    answers = {part["id"]: APPROVE for part in parts}
+    here = {"contextId": task["contextId"], "taskId": task["id"]}
+    task = await agent.send({"kind": "data", "data": {"resume": answers}}, **here)
+    assert task["artifacts"][0]["parts"] == [text("Done.")]
+    assert [len(outbox.to(to)) for to in recipients] == [1, 1]
 
 
 async def test_the_budget_holds_for_a2a(
