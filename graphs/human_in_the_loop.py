@@ -12,20 +12,11 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer, Command, Send, interrupt
 
+from graphs.building import Agent, agent_builder, bind_tools, compiled
 from graphs.context import current
 from graphs.history import result_id, with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
-from graphs.nodes import (
-    Agent,
-    Node,
-    agent_builder,
-    bind_tools,
-    compiled,
-    make_llm_call,
-    make_tool_node,
-    send,
-    should_continue,
-)
+from graphs.nodes import Node, make_llm_call, make_tool_node, send, should_continue
 from graphs.pauses import set_aside_other_answers
 from graphs.prompts import HUMAN_IN_THE_LOOP
 from graphs.review import (

@@ -40,6 +40,8 @@ SILENCE = 60.0
 LONGEST_PAUSE = 8.0
 """Seconds of the longest pause, unless the endpoint asks for more by `Retry-After`."""
 
+BoundModel = Runnable[LanguageModelInput, AIMessage]
+
 
 class ChatModel(Protocol):
     """What an agent needs of a chat model. Every LangChain chat model has it."""

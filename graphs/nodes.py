@@ -1,31 +1,27 @@
 """The nodes that the agents share, and the routing between them."""
 
 import os
-import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, cast
 
-from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.graph import END, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
-from langgraph.types import Checkpointer, Send
-from pydantic import Field
+from langgraph.types import Send
 
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
 from graphs.context import Context, current
-from graphs.history import TOOL_NAME, calls_of, view, with_call_ids, without_review
-from graphs.models import ChatModel, name_of, whole_message
+from graphs.history import calls_of, view, with_call_ids, without_review
+from graphs.models import BoundModel, whole_message
 from graphs.prompts import NO_STEPS_LEFT
 from graphs.started import note_start, started_of
-from graphs.state import AgentState, Conversation, Update
+from graphs.state import AgentState, Update
 from graphs.tool_results import in_shape
 from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, first_call, task_for
 
@@ -36,9 +32,6 @@ STEP_LIMIT_MESSAGE = (
 
 STEP_LIMIT = "step_limit"
 """Marks a closing answer: its `stop_reason`, and a tag of the model's run in traces."""
-
-Agent = CompiledStateGraph[AgentState, Context, Conversation, Conversation]
-BoundModel = Runnable[LanguageModelInput, AIMessage]
 
 
 class Node(Protocol):
@@ -68,78 +61,6 @@ MAX_AGENT_STEPS = read_maximum(os.environ.get("MAX_AGENT_STEPS", ""))
 
 MAX_SUBAGENT_STEPS = 15
 """The steps of one delegation, whatever is left of the supervisor's."""
-
-
-def agent_builder() -> StateGraph[AgentState, Context, Conversation, Conversation]:
-    """A graph without nodes yet, whose served schemas list `messages` only."""
-    return StateGraph(AgentState, Context, input_schema=Conversation, output_schema=Conversation)
-
-
-class AgentTool(StructuredTool):
-    """A tool that hands its task to an agent."""
-
-    agent: Any = Field(exclude=True)
-
-
-def compiled(
-    builder: StateGraph[AgentState, Context, Conversation, Conversation],
-    checkpointer: Checkpointer,
-    name: str,
-    llm: ChatModel,
-    tools: Sequence[BaseTool],
-) -> Agent:
-    """The agent with its step budget, its name and its model's in the metadata of its traces.
-
-    The states of the agents that it hands tasks to can be read from its threads.
-    """
-    agent = builder.compile(checkpointer, name=name)
-    if below := [tool.agent for tool in tools if isinstance(tool, AgentTool)]:
-        agent.nodes["tool_node"].subgraphs = [max(below, key=_extent)]
-    return agent.with_config(
-        recursion_limit=MAX_AGENT_STEPS,
-        metadata={"agent": name},
-        configurable={"model": name_of(llm)},  # on a server, a context's model takes its place
-    )
-
-
-def _extent(agent: Any) -> tuple[int, int]:
-    """How much of others' states can be read with it: LangGraph reads all of a node's with one."""
-    return len(list(agent.get_subgraphs(recurse=True))), len(agent.nodes)
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Refuse names of tools that a provider would refuse on the first call.
-
-    Raises:
-        ValueError: If two tools have one name, or a name is not 1 to 64 letters, digits, `_`
-            and `-`.
-    """
-    for name in names:
-        if not re.fullmatch(TOOL_NAME, name):
-            raise ValueError(f"{name!r} is no name for a tool: 1 to 64 letters, digits, _ and -.")
-        if names.count(name) > 1:
-            raise ValueError(f"Two tools are called {name!r}. Rename one of them.")
-
-
-def bind_tools(llm: ChatModel, tools: Sequence[BaseTool], **options: Any) -> BoundModel:
-    """The model with the tools; the bare model where there are none.
-
-    Providers refuse options for tools without tools, so of what a call brings only the name of
-    another model reaches a bare model.
-
-    Raises:
-        ValueError: If a name of a tool is taken twice, or is none that providers take.
-    """
-    check_names([tool.name for tool in tools])
-    if tools:
-        return llm.bind_tools(tools, **options)
-
-    async def without_tools(prompt: LanguageModelInput, **given: Any) -> AsyncIterator[AIMessage]:
-        options = {name: value for name, value in given.items() if name == "model"}
-        async for chunk in llm.astream(prompt, **options):
-            yield chunk
-
-    return RunnableLambda(without_tools, name="llm")
 
 
 def make_llm_call(

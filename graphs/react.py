@@ -9,17 +9,9 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 from langgraph.types import Checkpointer
 
+from graphs.building import Agent, agent_builder, bind_tools, compiled
 from graphs.models import ChatModel, EnvironmentModel
-from graphs.nodes import (
-    Agent,
-    agent_builder,
-    bind_tools,
-    compiled,
-    make_llm_call,
-    make_tool_node,
-    send_calls,
-    send_one_call,
-)
+from graphs.nodes import make_llm_call, make_tool_node, send_calls, send_one_call
 from graphs.prompts import REACT
 from graphs.state import AgentState
 from tools.clock import get_current_time

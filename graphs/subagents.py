@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field
 
 from graphs import human_in_the_loop, react
 from graphs.budget import steps_taken
+from graphs.building import Agent, AgentTool, check_names
 from graphs.context import Context, current
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel, EnvironmentModel, name_of
 from graphs.nodes import MAX_SUBAGENT_STEPS as MAX_SUBAGENT_STEPS
-from graphs.nodes import Agent, AgentTool, check_names
 from graphs.prompts import EMAIL_AGENT, SUBAGENT_OUTPUT_RULE, SUPERVISOR, WEATHER_AGENT
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn

@@ -12,9 +12,9 @@ from langgraph.types import Command
 
 from graphs import human_in_the_loop, subagents
 from graphs import react as react_module
+from graphs.building import Agent
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
 from graphs.models import ChatModel
-from graphs.nodes import Agent
 from graphs.react import build_react_agent
 from graphs.review import InterruptOn
 

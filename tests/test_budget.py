@@ -18,12 +18,10 @@ from langgraph.graph import END, START, StateGraph
 from graphs import human_in_the_loop, nodes
 from graphs import react as react_module
 from graphs.budget import is_spent, rounds_this_turn, steps_left, steps_taken
+from graphs.building import Agent, agent_builder, bind_tools
 from graphs.nodes import (
     MAX_SUBAGENT_STEPS,
     STEP_LIMIT_MESSAGE,
-    Agent,
-    agent_builder,
-    bind_tools,
     make_llm_call,
     make_tool_node,
     read_maximum,

@@ -8,9 +8,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from graphs import human_in_the_loop, react, subagents
+from graphs.building import Agent
 from graphs.context import Context
 from graphs.models import ModelError, read_settings
-from graphs.nodes import Agent
 from graphs.state import Conversation
 from graphs.subagents import SubagentSpec, build_subagent_tool, build_supervisor_agent
 from tests.agents import PROMPT, Recorder, reviewed, thread

@@ -11,8 +11,8 @@ from langchain_core.tools import tool
 from langchain_openai.chat_models.base import _convert_message_to_dict
 from langgraph.types import Command
 
+from graphs.building import Agent
 from graphs.history import NO_RESULT, NOT_EXECUTED
-from graphs.nodes import Agent
 from tests.agents import (
     Recorder,
     ask,

@@ -16,8 +16,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from graphs.building import Agent
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
-from graphs.nodes import Agent
 from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import PROMPT, ask, requests, resume, thread
 from tests.standins.scripted_model import ScriptedModel, call

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from graphs.nodes import Agent
+from graphs.building import Agent
 from graphs.pauses import NOT_TAKEN, NOT_TAKEN_YET
 from graphs.state import Conversation
 from tests.agents import Recorder, ask, requests, resume, reviewed, the_request, thread

@@ -11,8 +11,9 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from graphs import human_in_the_loop, react, subagents
+from graphs.building import Agent
 from graphs.demo_model import CAPABILITIES
-from graphs.nodes import MAX_AGENT_STEPS, Agent
+from graphs.nodes import MAX_AGENT_STEPS
 from graphs.review import build_request, read_answer, read_policies
 from scripts.dev_server import AGENT_VARIABLES
 from tests.agents import PROMPT, rounds_within

@@ -7,9 +7,9 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
+from graphs.building import Agent
 from graphs.history import NOT_EXECUTED, STARTED
 from graphs.human_in_the_loop import build_human_in_the_loop_agent
-from graphs.nodes import Agent
 from graphs.review import STARTED_BEFORE
 from tests.agents import PROMPT, Recorder, ask, resume, the_request, thread
 from tests.standins.scripted_model import ScriptedModel, call

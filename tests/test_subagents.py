@@ -10,8 +10,8 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateSnapshot
 
+from graphs.building import Agent
 from graphs.history import NO_RESULT
-from graphs.nodes import Agent
 from graphs.prompts import SUBAGENT_OUTPUT_RULE, SUPERVISOR
 from graphs.subagents import SPECS, SubagentSpec, build_subagent_tool, build_supervisor_agent
 from tests.agents import Recorder, ask, history, requests, results, resume, thread

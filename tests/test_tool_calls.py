@@ -16,8 +16,8 @@ from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 from pydantic import TypeAdapter, ValidationError
 
+from graphs.building import Agent, check_names
 from graphs.history import NO_RESULT
-from graphs.nodes import Agent, check_names
 from graphs.tool_results import MAX_RESULT_CHARACTERS, shortened
 from tests.agents import (
     AGENTS,

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command
 
-from graphs.nodes import Agent
+from graphs.building import Agent
 from tests.agents import thread
 from tests.property import moves
 from tests.property.ledger import FORGED, Args, key_in

@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graphs.nodes import Agent
+from graphs.building import Agent
 from graphs.review import InterruptOn
 from graphs.subagents import SubagentSpec, build_supervisor_agent
 from tests.agents import reviewed, thread
