@@ -38,8 +38,12 @@ NO_RESULT = (
 )
 
 STARTED = (
-    "No result: a human approved this call and it was started, but its run was stopped or taken "
-    "back. It may or may not have taken effect. Do not say that it succeeded, nor that it did not."
+    "No result: a human let this run and it was started, but what came of it is not known. It may "
+    "or may not have taken effect. Do not say that it succeeded, nor that it did not."
+)
+WITHDRAWN = (
+    "Not executed: a human had approved this, but the approval was taken back, or answered "
+    "otherwise, before it ran. If it is still wanted, call the tool again: it is reviewed anew."
 )
 
 
@@ -98,16 +102,11 @@ def result_id(message: AIMessage, call: ToolCall | InvalidToolCall) -> str:
     return str(uuid5(NAMESPACE_OID, f"{message.id} {call['id']}"))
 
 
-def without_review(messages: Sequence[AnyMessage]) -> list[str]:
-    """The ids that the results would have of the calls on which nobody decided, as it seems."""
+def unanswered(messages: Sequence[AnyMessage]) -> list[str]:
+    """The ids that the results would have of the calls that have none."""
     results = {message.id for message in messages if isinstance(message, ToolMessage)}
-    waiting = (m for m in messages if isinstance(m, AIMessage) and _awaits_review(m))
-    ids = (result_id(message, call) for message in waiting for call in calls_of(message))
+    ids = (result_id(m, call) for m in messages if isinstance(m, AIMessage) for call in calls_of(m))
     return [id for id in ids if id not in results]
-
-
-def _awaits_review(message: AIMessage) -> bool:
-    return AWAITS_REVIEW in message.response_metadata
 
 
 def view(
@@ -121,7 +120,7 @@ def view(
     Args:
         system_prompt: What the model is told before the conversation.
         messages: The conversation as it is kept.
-        started: Of `without_review(messages)`, those that were started all the same.
+        started: Of `unanswered(messages)`, those that a human let run.
     """
     words = [system_prompt, *(m.text for m in messages if isinstance(m, SystemMessage))]
     results = {m.id: m for m in messages if isinstance(m, ToolMessage)}
@@ -171,7 +170,7 @@ def _possible_name(name: str | None) -> str:
 
 
 def _no_result(message: AIMessage, call: ToolCall, started: Container[str]) -> ToolMessage:
-    text = NO_RESULT
-    if _awaits_review(message):
-        text = STARTED if result_id(message, call) in started else NOT_EXECUTED
+    text = NOT_EXECUTED if AWAITS_REVIEW in message.response_metadata else NO_RESULT
+    if result_id(message, call) in started:
+        text = STARTED
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")

@@ -3,8 +3,8 @@
 START -> llm_call -> human_review -> tool_node -> llm_call ... -> END
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, cast
+from collections.abc import Container, Sequence
+from typing import Literal, cast
 
 from langchain_core.messages import AIMessage, ToolCall
 from langchain_core.runnables import RunnableConfig
@@ -17,9 +17,10 @@ from graphs.context import current
 from graphs.history import result_id, with_call_ids
 from graphs.models import ChatModel, EnvironmentModel
 from graphs.nodes import Node, make_llm_call, make_tool_node, send, should_continue
-from graphs.pauses import set_aside_other_answers
+from graphs.pauses import ask, run_of
 from graphs.prompts import HUMAN_IN_THE_LOOP
 from graphs.review import (
+    STARTED_BEFORE,
     BadAnswer,
     Decisions,
     InterruptOn,
@@ -35,7 +36,7 @@ from graphs.review import (
 )
 from graphs.started import started_of
 from graphs.state import AgentState, Update
-from graphs.tool_tasks import first_call
+from graphs.tool_tasks import Approval, ToolTask, first_call
 from tools.clock import get_current_time
 from tools.mail import send_email
 from tools.weather import get_weather
@@ -120,37 +121,49 @@ def make_human_review(policies: Policies) -> Node:
     ) -> Command[Literal["tool_node"]]:
         message = with_call_ids(state)
         now, put_off = (message, []) if current().parallel_tool_calls else first_call(message)
-        calls = calls_to_review(now, policies)
-        decisions = await ask_human(now, calls, policies, config) if calls else {}
-        reviewer = config["configurable"].get("langgraph_auth_user_id") or None
-        tasks = [*tasks_of(now, policies, decisions, reviewer), *put_off]
-        kept = decided(message, decisions) if calls_to_review(message, policies) else message
+        tasks = await decide(now, policies, config)
+        kept = decided(message, tasks) if calls_to_review(message, policies) else message
         return Command(
             update={} if kept is state else {"messages": [kept]},
-            goto=[send(task) for task in tasks],
+            goto=[send(task) for task in (*tasks, *put_off)],
         )
 
     return human_review
 
 
+async def decide(message: AIMessage, policies: Policies, config: RunnableConfig) -> list[ToolTask]:
+    """What becomes of the calls of a message: pauses if a human must say so."""
+    calls = calls_to_review(message, policies)
+    if not calls:
+        return tasks_of(message, policies, {})
+    by_result = {result_id(message, call): call["id"] for call in calls}
+    started = {by_result[id] for id in await started_of(by_result)}
+    decisions, approval = await ask_human(calls, policies, started, config)
+    reviewer = config["configurable"].get("langgraph_auth_user_id") or None
+    tasks = tasks_of(message, policies, decisions, reviewer, started)
+    return [{**task, "approval": approval} for task in tasks]
+
+
 async def ask_human(
-    message: AIMessage, calls: Sequence[ToolCall], policies: Policies, config: RunnableConfig
-) -> Decisions:
+    calls: Sequence[ToolCall],
+    policies: Policies,
+    started: Container[str | None],
+    config: RunnableConfig,
+) -> tuple[Decisions, Approval]:
     """Pause until a human has decided on every call; an answer that does not do so asks again.
 
     Raising here instead would end the run, and every later resume would be given the same bad
     answer first.
     """
-    by_result = {result_id(message, call): call["id"] for call in calls}
-    started = {by_result[id] for id in await started_of(by_result)}
     request = build_request(calls, policies, started)
-    problem = await set_aside_other_answers(config)
-    answer: Any = interrupt(with_error(request, problem) if problem else request)
+    answer, interrupt_id = await ask(request, STARTED_BEFORE if started else "", config)
     while True:
         try:
-            return read_answer(answer, calls, policies)
+            decisions = read_answer(answer, calls, policies)
         except BadAnswer as problem:
             answer = interrupt(with_error(request, str(problem)))
+        else:
+            return decisions, Approval(run=run_of(config), interrupt=interrupt_id, answer=answer)
 
 
 graph = build_human_in_the_loop_agent(

@@ -1,7 +1,7 @@
 """The nodes that the agents share, and the routing between them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, cast
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langgraph.constants import TAG_NOSTREAM
+from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
@@ -17,10 +18,11 @@ from langgraph.types import Send
 from graphs.arguments import misfit
 from graphs.budget import is_spent, steps_left
 from graphs.context import Context, current
-from graphs.history import calls_of, view, with_call_ids, without_review
+from graphs.history import STARTED, WITHDRAWN, calls_of, unanswered, view, with_call_ids
 from graphs.models import BoundModel, whole_message
+from graphs.pauses import is_superseded, still_stands
 from graphs.prompts import NO_STEPS_LEFT
-from graphs.started import note_start, started_of
+from graphs.started import SERVES, note_start, serving, started_of
 from graphs.state import AgentState, Update
 from graphs.tool_results import in_shape
 from graphs.tool_tasks import Answer, AnyToolCall, ToolTask, first_call, task_for
@@ -93,7 +95,7 @@ def make_llm_call(
             _maximum(config),
             steps_per_tool_round,
         )
-        started = await started_of(without_review(messages))
+        started = await started_of(unanswered(messages))
         if is_spent(steps, steps_per_tool_round):
             shown = view(f"{prompt}\n\n{NO_STEPS_LEFT}", messages, started)
             # Not streamed: what may be replaced would be shown, and its replacement would not.
@@ -175,26 +177,39 @@ def make_tool_node(tools: Sequence[BaseTool]) -> Node:
     runner = ToolNode(tools, handle_tool_errors=False)
 
     async def tool_node(state: ToolTask, config: RunnableConfig) -> Any:
-        call = state["call"]
-        tool = runner.tools_by_name.get(call["name"] or "")
-        answer = state.get("answer")
-        if answer is None and tool and (problem := misfit(tool, cast(ToolCall, call)["args"])):
-            answer = Answer(content=problem, status="error")
+        if await is_superseded(config):
+            raise GraphInterrupt(())
+        answer = state.get("answer") or await _objection(state, config, runner.tools_by_name)
         if answer:
-            update: Any = {"messages": [_result(call, answer)]}
+            update: Any = {"messages": [_result(state["call"], answer)]}
         else:
-            await note_start(state)
-            update = await _run(runner, call, config)
+            await note_start(state, config)
+            update = await _run(runner, state, config)
         return in_shape(update, state)
 
     return tool_node
 
 
-async def _run(runner: ToolNode, call: AnyToolCall, config: RunnableConfig) -> Any:
+async def _objection(
+    task: ToolTask, config: RunnableConfig, tools: Mapping[str, BaseTool]
+) -> Answer | None:
+    """What is said instead of running the call, if it may not run."""
+    call = task["call"]
+    if "approval" in task and not await still_stands(task["approval"], config):
+        started = await started_of([task["result_id"]])
+        return Answer(content=STARTED if started else WITHDRAWN, status="error")
+    tool = tools.get(call["name"] or "")
+    problem = tool and misfit(tool, cast(ToolCall, call)["args"])
+    return Answer(content=problem, status="error") if problem else None
+
+
+async def _run(runner: ToolNode, task: ToolTask, config: RunnableConfig) -> Any:
     # The tool learns which call it serves, as with the thread: to do once what must be done once.
-    config = merge_configs(config, {"metadata": {"tool_call_id": call["id"]}})
+    # And of which delegations it is a part.
+    serves = [*serving(config), task["result_id"]]
+    known = {"tool_call_id": task["call"]["id"], SERVES: serves}
     try:
-        return await runner.ainvoke([call], config)
+        return await runner.ainvoke([task["call"]], merge_configs(config, {"metadata": known}))
     except ToolInvocationError as error:
         # The arguments fit: this is the function's own, of a kind that ToolNode takes for a misfit.
         raise error.source from None

@@ -54,11 +54,12 @@ class BadAnswer(ValueError):
         super().__init__(f"Nothing was run. {problem}")
 
 
-STARTED_BEFORE = (
-    "This call was approved and started before, and then its run was stopped or taken back: it "
-    "may have happened already."
+STARTED_BEFORE = "This was approved and started before: it may have happened already."
+STARTED_ALL_THE_SAME = (
+    "It had been approved and started before, though, and may have happened then. Say so."
 )
 
+Request = dict[str, Any]
 Policies = Mapping[str, Policy]
 Decisions = Mapping[str, Decision]
 
@@ -129,7 +130,7 @@ def calls_to_review(message: AIMessage, policies: Policies) -> list[ToolCall]:
 
 def build_request(
     calls: Sequence[ToolCall], policies: Policies, started: Container[str | None] = ()
-) -> dict[str, Any]:
+) -> Request:
     """The request for a human's decisions on these calls, each argument in full.
 
     Args:
@@ -145,7 +146,7 @@ def build_request(
     }
 
 
-def with_error(request: dict[str, Any], problem: str) -> dict[str, Any]:
+def with_error(request: Request, problem: str) -> Request:
     """The request once more, saying what was wrong with the last answer.
 
     It also stands at the head of each description, which is what most clients show.
@@ -312,20 +313,22 @@ def awaiting(message: AIMessage, policies: Policies) -> AIMessage:
     return message.model_copy(update={"response_metadata": metadata})
 
 
-def decided(message: AIMessage, decisions: Decisions) -> AIMessage:
+def decided(message: AIMessage, tasks: Sequence[ToolTask]) -> AIMessage:
     """The message with its edited calls, under the same ids and in the same places, unmarked."""
-    edits = {id: one["args"] for id, one in decisions.items() if one["type"] == "edit"}
+    args = {task["call"]["id"]: task["call"]["args"] for task in tasks if "note" in task}
     metadata = {k: v for k, v in message.response_metadata.items() if k != AWAITS_REVIEW}
-    if not edits:
+    if not args:
         return message.model_copy(update={"response_metadata": metadata})
-    calls = [
-        call | {"args": edits.get(str(call["id"]), call["args"])} for call in message.tool_calls
-    ]
+    calls = [call | {"args": args.get(call["id"], call["args"])} for call in message.tool_calls]
     return rebuilt(message, tool_calls=calls, response_metadata=metadata)
 
 
 def tasks_of(
-    message: AIMessage, policies: Policies, decisions: Decisions, reviewer: str | None = None
+    message: AIMessage,
+    policies: Policies,
+    decisions: Decisions,
+    reviewer: str | None = None,
+    started: Container[str | None] = (),
 ) -> list[ToolTask]:
     """What becomes of every call of a message on whose reviewed calls was decided.
 
@@ -334,11 +337,16 @@ def tasks_of(
         policies: What is reviewed.
         decisions: What was decided on the calls to review, by their ids.
         reviewer: Who decided, where the server knows.
+        started: The ids of the calls that were approved and started before.
     """
-    return [
+    tasks = [
         _task(message, call, policies.get(call["name"] or ""), decisions, reviewer)
         for call in calls_of(message)
     ]
+    for task in tasks:
+        if "answer" in task and task["call"]["id"] in started:
+            task["answer"]["content"] += f"\n{STARTED_ALL_THE_SAME}"
+    return tasks
 
 
 def _task(

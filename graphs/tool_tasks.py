@@ -18,6 +18,20 @@ class Answer(TypedDict):
     status: Status
 
 
+class Approval(TypedDict):
+    """What let a call run that was under review, or came beside one.
+
+    Attributes:
+        run: The id of the run that brought the answer; empty outside of a server.
+        interrupt: The id of the interrupt that it was an answer to.
+        answer: The answer as it came.
+    """
+
+    run: str
+    interrupt: str
+    answer: Any
+
+
 class ToolTask(TypedDict):
     """One call on its way to `tool_node`, each a task of its own.
 
@@ -27,6 +41,7 @@ class ToolTask(TypedDict):
         answer: What is said instead of running it.
         note: Put before the result of a call that is run.
         review: What a human decided, for the result's `artifact`.
+        approval: The answer to the review that its message waited for.
     """
 
     call: AnyToolCall
@@ -34,6 +49,7 @@ class ToolTask(TypedDict):
     answer: NotRequired[Answer]
     note: NotRequired[str]
     review: NotRequired[dict[str, Any]]
+    approval: NotRequired[Approval]
 
 
 def task_for(message: AIMessage, call: AnyToolCall) -> ToolTask:

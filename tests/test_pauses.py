@@ -1,20 +1,22 @@
 """An answer counts for the request that it was given to, and for no other."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from graphs.building import Agent
-from graphs.pauses import NOT_TAKEN, NOT_TAKEN_YET
+from graphs.history import WITHDRAWN
+from graphs.pauses import NOT_TAKEN
 from graphs.state import Conversation
-from tests.agents import Recorder, ask, requests, resume, reviewed, the_request, thread
+from tests.agents import Recorder, ask, requests, results, resume, reviewed, the_request, thread
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call
-from tests.test_subagents import APPROVE, Office, delegations
+from tests.test_subagents import APPROVE, REJECT, Office, delegations
 
 
 class Crashing(Office):
@@ -106,9 +108,10 @@ async def test_an_answer_before_anything_was_shown_is_not_kept_for_later() -> No
 
 
 class Down(Office):
-    """Its subagents' model is down at first. Then the scout is done before the clerk asks."""
+    """Its subagents' model is down at first. Then all are done before a clerk asks but `first`."""
 
     down = True
+    first = ""
 
     def reply(self, made: ModelCall) -> Reply:
         if "clerk" in made.tool_names:
@@ -116,9 +119,29 @@ class Down(Office):
         if self.down:
             return RuntimeError("down")
         tries = sum(message.type == "tool" for message in made.messages)
+        if made.messages[1].text == self.first:
+            tries += 2
         if "look" in made.tool_names or tries > 2:
             return "Done."
         return call("send", {} if tries < 2 else {"text": "email"})
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_nor_for_whatever_else_waits_then(by_id: bool) -> None:
+    """Of two reviews that come up after the answer, the second was not told of it."""
+    office = Down(delegations(("clerk", "A"), ("clerk", "B")), "ok")
+    with pytest.raises(RuntimeError, match="down"):
+        await ask(office.agent, "go")
+    office.down, office.first = False, "B"
+    await office.agent.ainvoke(Command(resume=APPROVE), thread(), durability="exit")
+    errors = {"error" in request for request in (await requests(office.agent)).values()}
+    assert errors == {True, False}
+    waiting = await requests(office.agent)
+    told = [id for id, request in waiting.items() if "error" in request]
+    given: Command[Any] = Command(resume=dict.fromkeys(told, REJECT))
+    await office.agent.ainvoke(given if by_id else None, thread(), durability="sync")
+    assert office.recorder.runs == []
+    assert len(await requests(office.agent)) == (1 if by_id else 2)
 
 
 async def one_with_an_answer_too_early() -> tuple[Agent, Recorder]:
@@ -129,7 +152,7 @@ async def one_with_an_answer_too_early() -> tuple[Agent, Recorder]:
     office.down = False
     await office.agent.ainvoke(Command(resume=APPROVE), thread(), durability="exit")
     assert office.recorder.runs == []
-    assert (await the_request(office.agent))["error"] == NOT_TAKEN_YET
+    assert (await the_request(office.agent))["error"] == NOT_TAKEN
     return office.agent, office.recorder
 
 
@@ -236,6 +259,29 @@ async def test_an_answer_at_the_checkpoint_of_a_decided_review_runs_nothing(
     assert [args["text"] for _, args in recorder.runs] == ["email 1", "email 2"]
 
 
+@pytest.mark.parametrize("durability", ["async", "exit"])
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_under_the_supervisor_too_and_what_finished_beside_it_does_not_run_again(
+    by_id: bool, durability: Literal["async", "exit"]
+) -> None:
+    office = Office(
+        delegations(("clerk", "a"), ("scout", "look")), delegations(("clerk", "b")), "ok", "never"
+    )
+    agent, done = office.agent, office.recorder
+    given = Conversation(messages=[HumanMessage("go")])
+    await agent.ainvoke(given, thread(), durability=durability)
+    at_review = (await agent.aget_state(thread())).config
+    (interrupt_id,) = await requests(agent)
+    await agent.ainvoke(Command(resume=APPROVE), thread(), durability=durability)
+    waiting, ran = await requests(agent), list(done.runs)
+    for _ in range(2):
+        await resume(agent, {interrupt_id: APPROVE} if by_id else APPROVE, at_review)
+        assert await requests(agent) == waiting
+        assert done.runs == ran
+    await resume(agent, dict.fromkeys(waiting, APPROVE))
+    assert [args["text"] for name, args in done.runs if name == "send"] == ["a", "b"]
+
+
 async def test_a_decided_review_is_asked_again_where_its_checkpoint_is_played_again() -> None:
     agent, recorder = await one_that_waits()
     at_review = (await agent.aget_state(thread())).config
@@ -243,3 +289,56 @@ async def test_a_decided_review_is_asked_again_where_its_checkpoint_is_played_ag
     await agent.ainvoke(None, at_review)
     assert (await the_request(agent))["action_requests"][0]["args"] == {"text": "email 1"}
     assert len(recorder.runs) == 1
+
+
+class Stopped:
+    """A call that a human approved in one run, which ended before the call was through."""
+
+    def __init__(self, nested: bool) -> None:
+        self.office = Office(delegations(("clerk", "hi")), "ok")
+        recorder = Recorder()
+        script = [call("send", {"text": "hi"}), "ok"]
+        plain = reviewed(ScriptedModel(script=script), [recorder.tool("send")], {"send": True})
+        self.agent = self.office.agent if nested else plain
+        self.recorder = self.office.recorder if nested else recorder
+
+    async def approve_and_stop(self) -> str:
+        """Approve in a run that fails in the tool; return the review's interrupt id."""
+        await ask(self.agent, "go", of_run("first"))
+        (interrupt_id,) = await requests(self.agent)
+        self.recorder.failures["send"] = RuntimeError("stopped")
+        with pytest.raises(RuntimeError, match="stopped"):
+            await resume(self.agent, {interrupt_id: APPROVE}, of_run("second"))
+        self.recorder.failures.clear()
+        return interrupt_id
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("kind", ["approve", "reject", "null"])
+async def test_after_a_stop_a_call_runs_unless_it_is_answered_otherwise(
+    kind: str, by_id: bool, nested: bool
+) -> None:
+    """LangGraph would carry out the first decision, whatever the second one is."""
+    stopped = Stopped(nested)
+    interrupt_id = await stopped.approve_and_stop()
+    answer = {"approve": APPROVE, "reject": REJECT, "null": None}[kind]
+    resumed: Command[Any] = Command(resume={interrupt_id: answer} if by_id else answer)
+    await stopped.agent.ainvoke(resumed if answer else None, of_run("third"))
+    assert stopped.recorder.names() == ([] if kind == "reject" else ["send"])
+    assert await requests(stopped.agent) == {}
+
+
+async def test_a_call_whose_approval_was_taken_back_does_not_run() -> None:
+    """A rollback on langgraph-api 0.16 leaves the decision stored, and no checkpoint of its run."""
+    stopped = Stopped(nested=False)
+    interrupt_id = await stopped.approve_and_stop()
+    saver = stopped.agent.checkpointer
+    assert isinstance(saver, InMemorySaver)
+    decided = saver.storage["1"][""].popitem()
+    assert "second" in str(decided)
+    await stopped.agent.ainvoke(None, of_run("third"))
+    assert stopped.recorder.names() == []
+    told = results((await stopped.agent.aget_state(thread())).values["messages"])
+    assert [message.text for message in told] == [WITHDRAWN]
+    assert interrupt_id not in await requests(stopped.agent)

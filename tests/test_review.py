@@ -381,7 +381,7 @@ def test_an_edit_replaces_the_call_in_its_place() -> None:
         additional_kwargs={"tool_calls": [{"id": "b", "function": {"arguments": "ho"}}]},
     )
     decisions = read_answer({"decisions": [APPROVE, EDIT]}, [A, B], POLICIES)
-    edited = decided(message, decisions)
+    edited = decided(message, tasks_of(message, POLICIES, decisions))
     assert edited.id == "m"
     assert edited.content == "I will write."
     assert edited.tool_calls == [A, call("send", "b", to="eve", text="yo")]
@@ -393,7 +393,8 @@ def test_without_an_edit_only_the_mark_goes() -> None:
     message = AIMessage(content, tool_calls=[A], response_metadata={"model_name": "m"})
     marked = awaiting(message, POLICIES)
     assert marked.response_metadata == {"model_name": "m", AWAITS_REVIEW: True}
-    assert decided(marked, {"a": {"type": "approve"}}) == message
+    tasks = tasks_of(marked, POLICIES, {"a": {"type": "approve"}})
+    assert decided(marked, tasks) == message
 
 
 def test_a_message_that_nobody_must_decide_on_is_not_marked() -> None:
@@ -468,7 +469,7 @@ def test_a_malformed_call_beside_an_edited_one_keeps_its_place() -> None:
         usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
     )
     decisions = read_answer({"decisions": [EDIT]}, [B], POLICIES)
-    edited = decided(message, decisions)
+    edited = decided(message, tasks_of(message, POLICIES, decisions))
     for kept in ("content", "name", "invalid_tool_calls", "response_metadata", "usage_metadata"):
         assert getattr(edited, kept) == getattr(message, kept)
     _, task = tasks_of(message, POLICIES, decisions)
