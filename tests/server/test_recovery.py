@@ -6,13 +6,14 @@ The stand-in for the provider refuses any history with a hole in it.
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import APPROVE, Chat, Outbox, user
+from graphs.history import STARTED
+from tests.server.chat import APPROVE, Chat, Outbox, decide, user
 from tests.standins.openai_endpoint import Fault, OpenAIEndpoint
 from tests.standins.scripted_model import call, calls
 from tests.standins.weather_service import WeatherService, hang
@@ -144,3 +145,37 @@ async def test_a_message_is_typed_during_a_review(
         assert outbox.to(to) == []
 
     await asyncio.gather(typed("human_in_the_loop"), typed("subagents"))
+
+
+@pytest.mark.parametrize("stop", ["interrupt", "rollback"])
+async def test_a_rejection_after_an_approved_run_was_stopped(
+    client: LangGraphClient,
+    openai_endpoint: OpenAIEndpoint,
+    silent_weather: WeatherService,
+    outbox: Outbox,
+    stop: Literal["interrupt", "rollback"],
+) -> None:
+    """The server keeps the approval; nothing more is done on its account, and nothing is denied."""
+    to = f"stopped-{stop}@example.com"
+    wanted = calls(
+        ("send_email", {"to": to, "subject": "x", "body": "x"}, "mail"),
+        ("get_weather", {"location": "Paris"}, "weather"),
+    )
+    scene = openai_endpoint.scene([wanted, "As you wish."])
+    chat = await Chat.open(client, "human_in_the_loop")
+    await chat.say(scene.marker)
+    review = (await chat.review())["id"]
+    approval: Any = {"resume": {review: APPROVE}}
+    run = await client.runs.create(chat.thread, chat.agent, command=approval)
+    await until(lambda: bool(outbox.to(to) and silent_weather.requests), "the approved round")
+    await client.runs.cancel(chat.thread, run["run_id"], wait=True, action=stop)
+    asked = len(silent_weather.requests)
+
+    messages = await chat.resume({review: decide({"type": "reject", "message": "Stop."})})
+    assert messages[-1]["content"] == "As you wish."
+    assert await chat.pending() == []
+    assert (len(outbox.to(to)), len(silent_weather.requests)) == (1, asked)
+    mail, weather = [m["content"] for m in scene.requests[-1].messages if m["role"] == "tool"]
+    assert weather == STARTED
+    kept_result = stop == "interrupt" and mail.startswith("The email was stored")
+    assert kept_result or mail == STARTED
