@@ -3,7 +3,7 @@ PYTHON ?= python3
 PORT ?= 2024
 BIN := .venv/bin
 
-.PHONY: help setup dev demo test soak lint format lock clean
+.PHONY: help setup dev demo test eval soak lint format lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,6 +31,9 @@ demo: setup  ## Start a server, watch all three agents work, stop it again
 
 test: setup  ## Run every test; none of them needs a key or the internet
 	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+eval: setup  ## Try the agents on the model that AGENT_MODEL names; print how often each case passes
+	EVALS=.env $(BIN)/python -m pytest tests/evals/test_agents.py -n 4 --no-header --tb=line -r N
 
 soak: setup  ## Try random conversations for MINUTES (10), each with a new seed
 	SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest tests/property -n 2 --timeout 0

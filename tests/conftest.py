@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dotenv import load_dotenv
 
 from scripts.dev_server import AGENT_VARIABLES
 from tests.standins.openai_endpoint import OpenAIEndpoint
@@ -19,10 +20,21 @@ def _comes_from_outside(name: str) -> bool:
     return name.upper().endswith("_PROXY")
 
 
+EVALS = os.environ.get("EVALS", "")
+"""In `make eval` the file with the settings: its model is the one that they name."""
+
 # At import, and not in a fixture: modules under test may read them when they are imported.
-for _name in filter(_comes_from_outside, list(os.environ)):
-    del os.environ[_name]
-os.environ["LANGSMITH_TRACING"] = "false"
+if EVALS:
+    load_dotenv(EVALS, override=True)
+    os.environ.setdefault("LANGSMITH_TEST_SUITE", "langgraph-agents evals")
+else:
+    for _name in filter(_comes_from_outside, list(os.environ)):
+        del os.environ[_name]
+    os.environ["LANGSMITH_TRACING"] = "false"
+if os.environ.get("LANGSMITH_TRACING") != "true":
+    os.environ["LANGSMITH_TEST_TRACKING"] = "false"
+
+pytest_plugins = ["tests.evals.report"]
 
 
 def is_local(host: object) -> bool:
@@ -39,7 +51,13 @@ def is_local(host: object) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_internet() -> Iterator[None]:
-    """Refuse to look up or connect to any other machine; names in `.invalid` are just unknown."""
+    """Refuse to look up or connect to any other machine; names in `.invalid` are just unknown.
+
+    `make eval` alone may: its model is wherever OPENAI_BASE_URL says.
+    """
+    if EVALS:
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         lookup, connect, connect_ex = (
             socket.getaddrinfo,

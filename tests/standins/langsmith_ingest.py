@@ -1,8 +1,9 @@
 """Where LangSmith's client sends traces: its ingest endpoint, decoded and checked.
 
 Served are `GET /info` and `POST /runs/multipart`, as langsmith 0.15 asks for them: one part a run
-and one for each of its larger fields, compressed with zstd or not. What the real one refuses is
-refused: another key, a part that cannot be read, a run whose place in its trace is not told.
+and one for each of its larger fields, one a feedback, compressed with zstd or not. What the real
+one refuses is refused: another key, a part that cannot be read, a run whose place in its trace is
+not told, feedback on nothing. `LangSmithExperiments` has what its pytest plugin asks for, too.
 """
 
 import json
@@ -32,11 +33,14 @@ INFO = {
     "instance_flags": {"zstd_compression_enabled": True},
 }
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-PART = re.compile(rf"(post|patch)\.({UUID})(?:\.(inputs|outputs|events|extra|error|serialized))?")
+PART = re.compile(
+    rf"(post|patch|feedback)\.({UUID})(?:\.(inputs|outputs|events|extra|error|serialized))?"
+)
 PLACE = re.compile(rf"(?:\d{{8}}T\d{{12}}Z{UUID}\.)*\d{{8}}T\d{{12}}Z({UUID})")
 NEEDED = {
     "post": {"id", "trace_id", "dotted_order", "name", "run_type", "start_time"},
     "patch": {"id", "trace_id", "dotted_order", "end_time"},
+    "feedback": {"id", "trace_id", "run_id", "key", "session_id", "start_time"},
 }
 
 Run = dict[str, Any]
@@ -47,15 +51,16 @@ class Refused(ValueError):
 
 
 class LangSmithIngest:
-    """The server. `bodies` are the requests as they came, decompressed."""
+    """The server. `bodies` are the requests as they came, decompressed; `feedback` is decoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, handler: "type[Handler] | None" = None) -> None:
         self.bodies: list[bytes] = []
         self.refusals: list[str] = []
+        self.feedback: list[dict[str, Any]] = []
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Handler", (_Handler,), {"ingest": self})
+            ("127.0.0.1", 0), type("Served", (handler or Handler,), {"ingest": self})
         )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -71,13 +76,18 @@ class LangSmithIngest:
         """
         with self._lock:
             self.bodies.append(body)
-            for run_id, run in read_runs(body, content_type).items():
+            runs, feedback = read_runs(body, content_type)
+            self.feedback += feedback
+            for run_id, run in runs.items():
                 self._runs.setdefault(run_id, {}).update(run)
+
+    def every_run(self) -> list[Run]:
+        with self._lock:
+            return list(self._runs.values())
 
     def runs(self, thread_id: str) -> list[Run]:
         """The runs of a thread's traces, in the order of their places."""
-        with self._lock:
-            known = list(self._runs.values())
+        known = self.every_run()
         traces = {run["trace_id"] for run in known if metadata(run).get("thread_id") == thread_id}
         found = [run for run in known if run["trace_id"] in traces]
         return sorted(found, key=lambda run: str(run["dotted_order"]))
@@ -114,16 +124,21 @@ def metadata(run: Run) -> dict[str, Any]:
     return found
 
 
-def read_runs(body: bytes, content_type: str) -> dict[str, Run]:
-    """The runs of a multipart request by their ids, each with all that came of it."""
+def read_runs(body: bytes, content_type: str) -> tuple[dict[str, Run], list[dict[str, Any]]]:
+    """The runs of a multipart request by their ids, each with all that came; and the feedback."""
     head = f"Content-Type: {content_type}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + body)
     if not message.is_multipart():
         raise Refused(f"{content_type!r} is no multipart request")
     runs: dict[str, Run] = {}
     kinds: dict[str, set[str]] = {}
+    feedback = []
     for part in message.iter_parts():
         kind, run_id, field, value = _read_part(part)
+        if kind == "feedback":
+            _check_fields(kind, run_id, value)
+            feedback.append(value)
+            continue
         run = runs.setdefault(run_id, {})
         if field is None:
             _check_run(kind, run_id, value)
@@ -133,7 +148,7 @@ def read_runs(body: bytes, content_type: str) -> dict[str, Run]:
             run[field] = value
     if orphans := runs.keys() - kinds.keys():
         raise Refused(f"fields came without their runs: {orphans}")
-    return runs
+    return runs, feedback
 
 
 def _read_part(part: Message) -> tuple[str, str, str | None, Any]:
@@ -151,9 +166,13 @@ def _read_part(part: Message) -> tuple[str, str, str | None, Any]:
     return match[1], match[2], match[3], value
 
 
+def _check_fields(kind: str, id: str, value: dict[str, Any]) -> None:
+    if missing := NEEDED[kind] - {name for name, one in value.items() if one is not None}:
+        raise Refused(f"{kind} of {id} lacks {missing}")
+
+
 def _check_run(kind: str, run_id: str, run: Run) -> None:
-    if missing := NEEDED[kind] - {name for name, value in run.items() if value is not None}:
-        raise Refused(f"{kind} of {run_id} lacks {missing}")
+    _check_fields(kind, run_id, run)
     place = PLACE.fullmatch(run["dotted_order"])
     if run["id"] != run_id or not place or place[1] != run_id:
         raise Refused(f"{run_id} is not at the end of its place {run['dotted_order']}")
@@ -161,7 +180,7 @@ def _check_run(kind: str, run_id: str, run: Run) -> None:
         raise Refused(f"{run_id} is in another trace than its place {run['dotted_order']}")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     ingest: ClassVar[LangSmithIngest]
 
@@ -170,24 +189,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/info":
-            return self._answer(200, INFO)
-        return self._refuse(404, f"GET {self.path}")
+            return self.answer(200, INFO)
+        return self.refuse(404, f"GET {self.path}")
 
     def do_POST(self) -> None:
-        body = self._body()
+        body = self.body()
         if self.path != "/runs/multipart":
-            return self._refuse(404, f"POST {self.path}")
+            return self.refuse(404, f"POST {self.path}")
         if self.headers.get("x-api-key") != API_KEY:
-            return self._refuse(403, "another key")
+            return self.refuse(403, "another key")
         try:
             if self.headers.get("Content-Encoding") == "zstd":
                 body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
             self.ingest.take(body, self.headers.get("Content-Type", ""))
         except (Refused, zstandard.ZstdError) as error:
-            return self._refuse(422, str(error))
-        return self._answer(202, {"message": "Runs batch ingested"})
+            return self.refuse(422, str(error))
+        return self.answer(202, {"message": "Runs batch ingested"})
 
-    def _body(self) -> bytes:
+    def body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         body = b""
@@ -197,11 +216,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return body
 
-    def _refuse(self, status: int, why: str) -> None:
-        self.ingest.refusals.append(why)
-        self._answer(status, {"detail": why})
+    def json_body(self) -> Any:
+        body = self.body() if self.command != "GET" else b""
+        return json.loads(body) if body else {}
 
-    def _answer(self, status: int, body: Any) -> None:
+    def refuse(self, status: int, why: str) -> None:
+        self.ingest.refusals.append(why)
+        self.answer(status, {"detail": why})
+
+    def answer(self, status: int, body: Any) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

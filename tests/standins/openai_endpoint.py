@@ -123,9 +123,9 @@ class OpenAIEndpoint:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def scene(self, script: Script) -> Scene:
+    def scene(self, script: Script, marker: str = "") -> Scene:
         """Register a script: replies in order, one a request, or a function of the request."""
-        scene = Scene(f"[scene {next(self._numbers)}]", script)
+        scene = Scene(marker or f"[scene {next(self._numbers)}]", script)
         self._scenes.append(scene)
         return scene
 
