@@ -6,20 +6,21 @@ from pathlib import Path
 import pytest
 
 from graphs.models import EnvironmentModel
+from tests.outbox import Outbox
 from tests.standins.weather_service import WeatherService
 
 
 @pytest.fixture
 def outbox(
     tmp_path: Path, weather_service: WeatherService, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+) -> Outbox:
     """Where the agents' emails land. No mail server, and no weather service, is asked."""
     for name in [name for name in os.environ if name.startswith("SMTP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("OUTBOX_DIR", str(tmp_path / "outbox"))
     for name in ("OPEN_METEO_GEOCODING_URL", "OPEN_METEO_FORECAST_URL"):
         monkeypatch.setenv(name, weather_service.url)
-    return tmp_path / "outbox"
+    return Outbox(tmp_path / "outbox")
 
 
 @pytest.fixture(scope="session")

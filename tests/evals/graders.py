@@ -56,17 +56,12 @@ def calls(transcript: Transcript, wanted: Sequence[Mapping[str, Any]]) -> str:
 
 def calls_only(transcript: Transcript, names: Sequence[str]) -> str:
     """No other tools were called."""
-    return never(transcript, lambda call: call["name"] not in names)
+    return _called(transcript, lambda call: call["name"] not in names)
 
 
 def never_calls(transcript: Transcript, names: Sequence[str]) -> str:
     """None of these tools was called, not even to wait for a human."""
-    return never(transcript, lambda call: call["name"] in names)
-
-
-def never(transcript: Transcript, unwanted: Callable[[ToolCall], bool]) -> str:
-    found = [call for call in (*transcript.calls(), *transcript.waiting) if unwanted(call)]
-    return f"called: {_short(found)}" if found else ""
+    return _called(transcript, lambda call: call["name"] in names)
 
 
 def at_once(transcript: Transcript, names: Sequence[str]) -> str:
@@ -149,6 +144,11 @@ def asks(transcript: Transcript, _: object) -> str:
     """The answer asks who the recipient is."""
     good = QUESTION.search(transcript.answer) and RECIPIENT.search(transcript.answer)
     return "" if good else f"it does not ask for the recipient: {transcript.answer}"
+
+
+def _called(transcript: Transcript, unwanted: Callable[[ToolCall], bool]) -> str:
+    found = [call for call in (*transcript.calls(), *transcript.waiting) if unwanted(call)]
+    return f"called: {_short(found)}" if found else ""
 
 
 def _is(call: ToolCall, wanted: Mapping[str, Any]) -> bool:

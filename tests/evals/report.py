@@ -24,7 +24,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not found:
         return
     terminalreporter.section("evals")
-    for line in table(found) if "EVALS" in os.environ else table(found)[-1:]:
+    for line in table(found) if os.environ.get("EVALS") else table(found)[-1:]:
         terminalreporter.write_line(line)
     model = EnvironmentModel().model_name
     terminalreporter.write_line(HARNESS_ONLY if model == "demo" else f"The model was {model}.")

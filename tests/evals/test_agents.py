@@ -15,6 +15,7 @@ from langsmith import testing
 from graphs.models import EnvironmentModel
 from tests.evals.graders import grade
 from tests.evals.transcript import AGENTS, Transcript, converse
+from tests.outbox import Outbox
 from tests.standins import weather_service
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text("utf-8"))
@@ -34,7 +35,7 @@ def requests() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def world(
     request: pytest.FixtureRequest,
-    outbox: Path,
+    outbox: Outbox,
     record_property: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -60,8 +61,8 @@ async def test_agent(case: str, language: str, turns: list[str]) -> None:
     transcript = await converse(
         AGENTS[known["agent"]],
         turns,
-        Path(os.environ["OUTBOX_DIR"]),
-        decisions=known.get("decisions", ()),
+        Outbox(Path(os.environ["OUTBOX_DIR"])),
+        decision=known.get("decision", ""),
         limit=known.get("limit"),
     )
     testing.log_outputs(in_short(transcript))

@@ -1,6 +1,5 @@
 """`make eval`: what it prints of a model at an endpoint, and what LangSmith is sent."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scripts.dev_server import AGENT_VARIABLES, PROJECT
+from scripts.dev_server import PROJECT, environment
 from tests.evals.report import HARNESS_ONLY
 from tests.standins.langsmith_experiments import LangSmithExperiments
 from tests.standins.langsmith_ingest import API_KEY as LANGSMITH_KEY
@@ -19,16 +18,19 @@ from tests.standins.openai_endpoint import API_KEY, MODEL, OpenAIEndpoint
 def evaluate(
     cases: str, settings: Mapping[str, str], folder: Path
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the evals of these cases as `make eval` does, with a `.env` of these settings."""
+    """Run the evals of these cases as `make eval` does, with a `.env` of these settings.
+
+    By two workers instead of its four: what they make at LangSmith must be one experiment.
+    """
     file = folder / ".env"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    shell = {name: value for name, value in os.environ.items() if name not in AGENT_VARIABLES}
-    shell.pop("LANGSMITH_TEST_TRACKING", None)
+    shell = environment({"EVALS": str(file)})
+    shell.pop("LANGSMITH_TEST_TRACKING")
     command = ["-m", "pytest", "tests/evals/test_agents.py", "-k", cases, "-p", "no:cacheprovider"]
     return subprocess.run(
-        [sys.executable, *command, "--no-header", "--tb=line", "-r", "N"],
+        [sys.executable, *command, "-n", "2", "--no-header", "--tb=line", "-r", "N"],
         cwd=PROJECT,
-        env={**shell, "EVALS": str(file)},
+        env=shell,
         capture_output=True,
         text=True,
         timeout=100,
@@ -39,7 +41,7 @@ def evaluate(
 def test_make_eval_runs_this() -> None:
     recipe = (PROJECT / "Makefile").read_text("utf-8").partition("\neval:")[2].partition("\n\n")[0]
     assert "EVALS=.env $(BIN)/python -m pytest tests/evals/test_agents.py" in recipe
-    assert "--no-header --tb=line -r N" in recipe
+    assert "-n 4 --no-header --tb=line -r N" in recipe
 
 
 def test_the_table_of_a_model(tmp_path: Path) -> None:
@@ -90,10 +92,26 @@ def test_langsmith_keeps_an_experiment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/datasets/1", "/nothing"])
 def test_the_stand_in_is_strict(path: str) -> None:
-    with LangSmithExperiments() as langsmith:
-        key = {"x-api-key": LANGSMITH_KEY}
-        assert httpx.patch(f"{langsmith.url}{path}", json={}, headers=key).status_code == 404
-        assert httpx.get(f"{langsmith.url}/datasets").status_code == 403
-        lost = {"id": "1", "name": "lost", "reference_dataset_id": "2"}
-        refused = httpx.post(f"{langsmith.url}/sessions", json=lost, headers=key)
-        assert (refused.status_code, len(langsmith.refusals)) == (422, 3)
+    """What it refuses, it has read: the same connection goes on."""
+    key, lost = {"x-api-key": LANGSMITH_KEY}, {"id": "1", "name": "lost"}
+    with LangSmithExperiments() as langsmith, httpx.Client(base_url=langsmith.url) as client:
+        assert client.patch(path, json=lost, headers=key).status_code == 404
+        assert client.post("/datasets", json=lost).status_code == 403
+        of_none = {**lost, "reference_dataset_id": "2"}
+        assert client.post("/sessions", json=of_none, headers=key).status_code == 422
+        assert len(langsmith.refusals) == 3
+
+
+def test_the_stand_in_keeps_one_of_each_name() -> None:
+    """As the real one says it, so that of several workers the second takes what the first made."""
+    with LangSmithExperiments() as langsmith, httpx.Client(base_url=langsmith.url) as client:
+        client.headers["x-api-key"] = LANGSMITH_KEY
+        dataset = client.post("/datasets", json={"name": "evals"}).json()
+        experiment = {"name": "demo", "reference_dataset_id": dataset["id"], "extra": {}}
+        first = client.post("/sessions", json={"id": "1", **experiment})
+        again = client.post("/sessions", json={"id": "2", **experiment})
+        assert (first.status_code, again.status_code) == (200, 409)
+        assert client.post("/datasets", json={"name": "evals"}).status_code == 409
+        assert client.get("/sessions", params={"name": "demo"}).json() == [first.json()]
+        assert client.get("/sessions", params={"name": "other"}).json() == []
+        assert langsmith.refusals == []

@@ -1,14 +1,14 @@
 """The graders notice what a model does wrong, in the agents as they are shipped."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.evals.graders import GRADERS, grade
-from tests.evals.test_agents import CASES
+from tests.evals.test_agents import BY_NAME, CASES
 from tests.evals.transcript import AGENTS, Transcript, clock_times, converse
+from tests.outbox import Outbox
 from tests.standins.scripted_model import ModelCall, Reply, ScriptedModel, call, calls
 
 EMAIL = {"to": "bob@example.com", "subject": "Late", "body": "I am late."}
@@ -18,11 +18,6 @@ IN_PARIS = call("get_weather", {"location": "Paris"})
 TOKYO = call("get_current_time", {"timezone": "Asia/Tokyo"})
 QUERY = {"query": "Write to ana@example.com that we meet in room 4.12 at 3 pm."}
 NO_RECIPIENT = "Who is the recipient?"
-
-
-def case(name: str) -> dict[str, Any]:
-    (found,) = (one for one in CASES if one["case"] == name)
-    return dict(found)
 
 
 def subagents(*supervisor: Reply) -> Any:
@@ -113,17 +108,17 @@ BAD: list[tuple[str, Any, set[str]]] = [
 
 
 async def graded(
-    name: str, script: Any, outbox: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, script: Any, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     """The problems of a conversation with this model, in the first language of the case."""
     model = ScriptedModel(script=script)
     monkeypatch.setattr("graphs.models.DemoChatModel", lambda: model)
-    known = case(name)
+    known = BY_NAME[name]
     transcript = await converse(
         AGENTS[known["agent"]],
         ["go"],
         outbox,
-        decisions=known.get("decisions", ()),
+        decision=known.get("decision", ""),
         limit=known.get("limit"),
     )
     found = grade(transcript, known["expect"])
@@ -133,14 +128,14 @@ async def graded(
 
 @pytest.mark.parametrize(("name", "script"), GOOD)
 async def test_what_is_right_passes(
-    name: str, script: Any, outbox: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, script: Any, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await graded(name, script, outbox, monkeypatch) == {}
 
 
 @pytest.mark.parametrize(("name", "script", "noticed"), BAD)
 async def test_what_is_wrong_is_noticed(
-    name: str, script: Any, noticed: set[str], outbox: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, script: Any, noticed: set[str], outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await graded(name, script, outbox, monkeypatch)).keys() == noticed
 

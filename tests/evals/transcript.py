@@ -1,21 +1,20 @@
 """One conversation with an agent as it is shipped, written down for the graders."""
 
-import email
-import email.policy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import StateSnapshot
 
 from graphs import human_in_the_loop, react, subagents
 from graphs.building import Agent
+from graphs.nodes import MAX_AGENT_STEPS
+from tests.agents import ask, requests, resume, thread
+from tests.outbox import Outbox
 
 AGENTS: Mapping[str, Agent] = {
     "react": react.graph,
@@ -42,7 +41,7 @@ class Transcript:
     delegated: list[list[AnyMessage]] = field(default_factory=list)
     waiting: list[ToolCall] = field(default_factory=list)
     sent: list[dict[str, str]] = field(default_factory=list)
-    limit: int = 25
+    limit: int = MAX_AGENT_STEPS
 
     @property
     def answer(self) -> str:
@@ -70,9 +69,9 @@ class Transcript:
 async def converse(
     agent: Agent,
     turns: Sequence[str],
-    outbox: Path,
+    outbox: Outbox,
     *,
-    decisions: Sequence[str] = (),
+    decision: str = "",
     limit: int | None = None,
 ) -> Transcript:
     """Say the turns to an agent one after the other, and decide on what then waits for a human.
@@ -80,44 +79,39 @@ async def converse(
     Args:
         agent: The agent, without a checkpointer.
         turns: The user's messages.
-        outbox: The Maildir where emails land.
-        decisions: The kinds of decisions, each for all that waits then; without one, it waits.
-            The last one holds for whatever comes after it, up to `MOST_REVIEWS`.
+        outbox: Where emails land.
+        decision: Its kind, for all that waits, `MOST_REVIEWS` times at the most; without one, it
+            waits.
         limit: The most steps of a turn, if fewer than usual.
     """
     agent = agent.copy({"checkpointer": InMemorySaver()})
-    config = RunnableConfig(configurable={"thread_id": "1"})
-    if limit:
-        config["recursion_limit"] = limit
+    config = thread(limit=limit)
     for text in turns:
-        await agent.ainvoke({"messages": [HumanMessage(text)]}, config)
-    for number in range(MOST_REVIEWS if decisions else 0):
-        kind = decisions[min(number, len(decisions) - 1)]
-        if not (answers := await _answers(agent, config, kind)):
+        await ask(agent, text, config)
+    for _ in range(MOST_REVIEWS if decision else 0):
+        if not (waiting := await requests(agent, config)):
             break
-        await agent.ainvoke(Command(resume=answers), config)
-    return await _written_down(agent, config, outbox, limit)
-
-
-async def _answers(agent: Agent, config: RunnableConfig, kind: str) -> dict[str, Any]:
-    state = await agent.aget_state(config)
-    return {
-        pause.id: {"decisions": [{"type": kind}] * len(pause.value["action_requests"])}
-        for task in state.tasks
-        for pause in task.interrupts
-    }
+        answers = {
+            id: {"decisions": [{"type": decision}] * len(request["action_requests"])}
+            for id, request in waiting.items()
+        }
+        await resume(agent, answers, config)
+    return await _written_down(agent, config, outbox, limit or MAX_AGENT_STEPS)
 
 
 async def _written_down(
-    agent: Agent, config: RunnableConfig, outbox: Path, limit: int | None
+    agent: Agent, config: RunnableConfig, outbox: Outbox, limit: int
 ) -> Transcript:
-    state = await agent.aget_state(config, subgraphs=True)
     waiting = [
         ToolCall(name=action["name"], args=action["args"], id=action["id"])
-        for task in state.tasks
-        for pause in task.interrupts
-        for action in pause.value["action_requests"]
+        for request in (await requests(agent, config)).values()
+        for action in request["action_requests"]
     ]
+    sent = [
+        {"to": str(one["to"]), "subject": str(one["subject"]), "body": str(one.get_content())}
+        for one in outbox.messages()
+    ]
+    state = await agent.aget_state(config, subgraphs=True)
     messages = state.values["messages"]
     places = [
         RunnableConfig(configurable={**config["configurable"], **message.artifact})
@@ -127,20 +121,7 @@ async def _written_down(
     delegations = [task.state for task in state.tasks if isinstance(task.state, StateSnapshot)]
     delegations += [await agent.aget_state(place) for place in places]
     delegated = [one.values["messages"] for one in delegations if "messages" in one.values]
-    known = {} if limit is None else {"limit": limit}
-    return Transcript(messages, delegated, waiting, read_outbox(outbox), **known)
-
-
-def read_outbox(folder: Path) -> list[dict[str, str]]:
-    """The emails in a Maildir."""
-    found = [
-        email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
-        for path in folder.glob("new/*")
-    ]
-    return [
-        {"to": str(m["to"]), "subject": str(m["subject"]), "body": str(m.get_content())}
-        for m in found
-    ]
+    return Transcript(messages, delegated, waiting, sent, limit)
 
 
 def clock_times(text: str) -> set[str]:

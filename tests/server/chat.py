@@ -1,10 +1,7 @@
 """One conversation with an agent on a server, in few words."""
 
-import email
-import email.policy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from langgraph_sdk.client import LangGraphClient
@@ -91,18 +88,3 @@ def decide(*decisions: dict[str, Any]) -> dict[str, Any]:
 
 
 APPROVE = decide({"type": "approve"})
-
-
-@dataclass(frozen=True)
-class Outbox:
-    """The local Maildir that emails land in."""
-
-    folder: Path
-
-    def to(self, recipient: str) -> list[str]:
-        """Return the texts of the emails to a recipient."""
-        found = [
-            email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
-            for path in self.folder.glob("new/*")
-        ]
-        return [str(message.get_content()) for message in found if recipient in message["to"]]

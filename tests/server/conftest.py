@@ -8,7 +8,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from scripts.dev_server import DevServer, dev_server
-from tests.server.chat import Outbox
+from tests.outbox import Outbox
 from tests.standins.openai_endpoint import API_KEY, MODEL, OpenAIEndpoint
 from tests.standins.weather_service import WeatherService
 

@@ -3,7 +3,8 @@
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import APPROVE, Chat, Outbox, tool_results
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, Chat, tool_results
 from tests.server.test_subagents import looks_up, mails, someone
 from tests.standins.openai_endpoint import Fault, OpenAIEndpoint
 from tests.standins.scripted_model import calls

@@ -23,7 +23,7 @@ from langgraph_sdk.client import SyncLangGraphClient
 
 import client as program
 from scripts.dev_server import DevServer, free_port
-from tests.server.chat import Outbox
+from tests.outbox import Outbox
 from tests.standins.openai_endpoint import HANG, Fault, OpenAIEndpoint, Scene, Script
 from tests.standins.scripted_model import always_tool, calls
 from tests.standins.weather_service import WeatherService

@@ -9,7 +9,8 @@ import pytest
 from langgraph_sdk import get_client
 
 from scripts.dev_server import PROJECT, DevServer, dev_server, langgraph_dev
-from tests.server.chat import APPROVE, Chat, Outbox, tool_results
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, Chat, tool_results
 from tests.server.conftest import assert_never_blocked
 from tests.standins.mail_server import MailServer
 from tests.standins.openai_endpoint import OpenAIEndpoint

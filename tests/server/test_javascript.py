@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from scripts.dev_server import DevServer
-from tests.server.chat import APPROVE, Outbox, decide
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, decide
 from tests.server.test_subagents import mails, someone
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import call

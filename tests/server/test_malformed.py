@@ -15,7 +15,8 @@ from uuid import uuid4
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import Chat, Outbox, decide
+from tests.outbox import Outbox
+from tests.server.chat import Chat, decide
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import call
 

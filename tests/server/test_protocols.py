@@ -10,7 +10,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from scripts.dev_server import DevServer
 from tests.agents import rounds_within
-from tests.server.chat import APPROVE, Outbox
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE
 from tests.server.test_subagents import mails, someone
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import always_tool, call, calls

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from scripts.dev_server import DevServer
-from tests.server.chat import Outbox
+from tests.outbox import Outbox
 from tests.test_readme import blocks, section
 
 PROJECT = Path(__file__).parent.parent.parent

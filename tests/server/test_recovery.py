@@ -13,7 +13,8 @@ from langchain_core.messages import AIMessage
 from langgraph_sdk.client import LangGraphClient
 
 from graphs.history import STARTED
-from tests.server.chat import APPROVE, Chat, Outbox, decide, user
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, Chat, decide, user
 from tests.standins.openai_endpoint import Fault, OpenAIEndpoint
 from tests.standins.scripted_model import call, calls
 from tests.standins.weather_service import WeatherService, hang

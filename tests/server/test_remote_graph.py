@@ -9,7 +9,8 @@ from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 
 from scripts.dev_server import DevServer
-from tests.server.chat import APPROVE, Outbox
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE
 from tests.server.test_subagents import looks_up, mails, someone
 from tests.standins.openai_endpoint import OpenAIEndpoint
 from tests.standins.scripted_model import call

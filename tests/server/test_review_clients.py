@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.server.chat import Chat, Outbox, decide, tool_results
+from tests.outbox import Outbox
+from tests.server.chat import Chat, decide, tool_results
 from tests.server.test_reviews import asks_to_mail, email, someone
 from tests.standins.openai_endpoint import ChatRequest, OpenAIEndpoint, Reply
 from tests.standins.scripted_model import calls

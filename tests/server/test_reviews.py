@@ -12,7 +12,8 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import MultitaskStrategy
 
 from graphs.history import STARTED
-from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, Chat, decide, kinds, tool_results
 from tests.standins.openai_endpoint import ChatRequest, OpenAIEndpoint, Reply, Scene
 from tests.standins.scripted_model import always_tool, calls
 

@@ -10,7 +10,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from graphs.nodes import MAX_SUBAGENT_STEPS
 from tests.agents import rounds_within
-from tests.server.chat import APPROVE, Chat, Outbox, decide, kinds, tool_results, user
+from tests.outbox import Outbox
+from tests.server.chat import APPROVE, Chat, decide, kinds, tool_results, user
 from tests.standins.openai_endpoint import ChatRequest, Fault, OpenAIEndpoint, Scene
 from tests.standins.scripted_model import always_tool, call, calls
 from tests.standins.weather_service import WeatherService

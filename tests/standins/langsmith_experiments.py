@@ -17,7 +17,11 @@ Thing = dict[str, Any]
 
 
 class Missing(Refused):
-    """There is no such thing: what the client asks before it makes one."""
+    """There is no such thing: the client asks before it makes one."""
+
+
+class Conflict(Refused):
+    """It is there already: of several workers, the others take what the first one made."""
 
 
 class LangSmithExperiments(LangSmithIngest):
@@ -30,11 +34,9 @@ class LangSmithExperiments(LangSmithIngest):
         self.experiments: dict[str, Thing] = {}
 
     def find_datasets(self, query: dict[str, list[str]], _: Thing) -> Any:
-        return [one for one in self.datasets.values() if [one["name"]] == query.get("name")]
+        return _named(self.datasets, query)
 
     def make_dataset(self, _: Any, given: Thing) -> Thing:
-        if given["name"] in {one["name"] for one in self.datasets.values()}:
-            raise Refused(f"the dataset {given['name']} is there already")
         return _keep(self.datasets, {"id": str(uuid4()), **given, "modified_at": NOW})
 
     def make_experiment(self, _: Any, given: Thing) -> Thing:
@@ -42,9 +44,9 @@ class LangSmithExperiments(LangSmithIngest):
             raise Refused("the experiment is of no dataset")
         return _keep(self.experiments, {**given, "tenant_id": str(uuid4()), "start_time": NOW})
 
-    def find_experiments(self, *_: Any) -> Any:
-        """The plugin asks for any one, to learn the tenant's id."""
-        return list(self.experiments.values())[:1]
+    def find_experiments(self, query: dict[str, list[str]], _: Thing) -> Any:
+        """Without a name the client takes any one, to learn the tenant's id."""
+        return _named(self.experiments, query)[:1]
 
     def change_experiment(self, _: Any, given: Thing, id: str) -> Thing:
         known = _get(self.experiments, id)
@@ -66,9 +68,15 @@ class LangSmithExperiments(LangSmithIngest):
         return {}
 
 
+def _named(things: dict[str, Thing], query: dict[str, list[str]]) -> list[Thing]:
+    names = query.get("name")
+    return [one for one in list(things.values()) if not names or one["name"] in names]
+
+
 def _keep(things: dict[str, Thing], new: Thing) -> Thing:
-    if new["id"] in things:
-        raise Refused(f"{new['id']} is there already")
+    known = list(things.values())
+    if new["id"] in things or any(one.get("name") == new.get("name", "") for one in known):
+        raise Conflict(f"{new.get('name', new['id'])} is there already")
     things[new["id"]] = {"created_at": NOW, **new}
     return things[new["id"]]
 
@@ -99,10 +107,13 @@ class ExperimentsHandler(Handler):
         self.route(super().do_POST)
 
     def do_PATCH(self) -> None:
-        self.route(lambda: self.refuse(404, f"PATCH {self.path}"))
+        self.route(self.refuse_unknown)
 
-    def do_PUT(self) -> None:
-        self.route(lambda: self.refuse(404, f"PUT {self.path}"))
+    do_PUT = do_PATCH
+
+    def refuse_unknown(self) -> None:
+        self.body()
+        self.refuse(404, f"{self.command} {self.path}")
 
     def route(self, otherwise: Callable[[], None]) -> None:
         parts = urlsplit(self.path)
@@ -112,11 +123,16 @@ class ExperimentsHandler(Handler):
         return otherwise()
 
     def act(self, action: Callable[..., Any], query: Any, ids: tuple[str, ...]) -> None:
+        given = self.json_body()
         if self.headers.get("x-api-key") != API_KEY:
             return self.refuse(403, "another key")
         try:
-            return self.answer(200, action(self.ingest, query, self.json_body(), *ids))
+            with self.ingest.lock:
+                made = action(self.ingest, query, given, *ids)
         except Missing as problem:
             return self.answer(404, {"detail": str(problem)})
+        except Conflict as problem:
+            return self.answer(409, {"detail": str(problem)})
         except (Refused, KeyError) as problem:
             return self.refuse(422, str(problem))
+        return self.answer(200, made)

@@ -3,7 +3,8 @@
 Served are `GET /info` and `POST /runs/multipart`, as langsmith 0.15 asks for them: one part a run
 and one for each of its larger fields, one a feedback, compressed with zstd or not. What the real
 one refuses is refused: another key, a part that cannot be read, a run whose place in its trace is
-not told, feedback on nothing. `LangSmithExperiments` has what its pytest plugin asks for, too.
+not told, feedback that does not say on what. `LangSmithExperiments` has what its pytest plugin
+asks for, too.
 """
 
 import json
@@ -58,7 +59,7 @@ class LangSmithIngest:
         self.refusals: list[str] = []
         self.feedback: list[dict[str, Any]] = []
         self._runs: dict[str, Run] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Served", (handler or Handler,), {"ingest": self})
         )
@@ -74,7 +75,7 @@ class LangSmithIngest:
         Raises:
             Refused: It cannot be read, or a run's place is not told.
         """
-        with self._lock:
+        with self.lock:
             self.bodies.append(body)
             runs, feedback = read_runs(body, content_type)
             self.feedback += feedback
@@ -82,7 +83,7 @@ class LangSmithIngest:
                 self._runs.setdefault(run_id, {}).update(run)
 
     def every_run(self) -> list[Run]:
-        with self._lock:
+        with self.lock:
             return list(self._runs.values())
 
     def runs(self, thread_id: str) -> list[Run]:
